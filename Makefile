@@ -1,0 +1,38 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench spec docs install system
+
+demo: install ## the product on its embedded defaults, no key needed
+	@$(BIN)/python examples/demo.py
+
+test: install system ## everything
+	$(BIN)/python -m pytest -n 2
+	$(BIN)/python tests/check_spec.py
+
+check: install ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/python bench/run.py
+
+spec: install ## docs/spec.md, and whether every done requirement has a passing test
+	$(BIN)/python tests/check_spec.py --run
+
+docs: install ## the pages that are generated
+	$(BIN)/python docs/generate.py
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -U pip
+	$(BIN)/pip install -q -e '.[mcp,bridge,serve,fast,telemetry]' --group dev
+	@touch $@
+
+system: ## what the tests need of the system, where we may install it
+	@tests/system.sh

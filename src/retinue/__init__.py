@@ -1,0 +1,1 @@
+"""Runs agents that are written as files."""

@@ -1,0 +1,88 @@
+"""Events of a thread's life: started, handed over, titled, forked, terminated."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from retinue.schema.agent import AgentDefinition, Compaction, SandboxMode
+from retinue.schema.events.base import Event
+from retinue.schema.ids import CallId, Seq, ThreadId
+from retinue.schema.permission import Rule
+from retinue.schema.thread import People
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The exact definition a thread runs, whatever its source does later."""
+
+    definition: AgentDefinition
+    source: str = ""
+    repository: str | None = None
+    commit: str | None = None
+    trusted: bool = True
+
+
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    thread: ThreadId
+    agent: str
+
+
+class ThreadStarted(Event, frozen=True, kw_only=True, tag="thread.started"):
+    thread: ThreadId
+    pin: Pin
+    path: tuple[Ancestor, ...] = ()
+    """From the root to the caller; empty for a root."""
+    call: CallId | None = None
+    """The call of the parent that started it."""
+    workspace: str = ""
+    people: People = "wait"
+    tenant: str = "default"
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    model: str | None = None
+    """Asked for by the caller, over the definition's."""
+    inherited_model: str | None = None
+    """The caller's model, for `inherit`."""
+    inherited_compaction: Compaction | None = None
+    ceiling: tuple[Rule, ...] = ()
+    """Denies that descend from operator, user, project and session of the callers."""
+    read_only: bool = False
+    """A planning caller's ceiling."""
+    sandbox: SandboxMode = "auto"
+    blocking: bool = False
+    resumable: bool = False
+    explicit_communication: bool = False
+    receives_messages: str = "side_a"
+    env: Mapping[str, str] = {}
+    """Names only matter to the model; values are secret and stored sealed by the store."""
+    forked_from: ThreadId | None = None
+    forked_at: Seq | None = None
+
+
+class ThreadTitled(Event, frozen=True, kw_only=True, tag="thread.titled"):
+    title: str
+
+
+class ThreadSummarized(Event, frozen=True, kw_only=True, tag="thread.summarized"):
+    summary: str
+
+
+class SegmentStarted(Event, frozen=True, kw_only=True, tag="segment.started"):
+    """From here on another definition runs the thread: a handoff, or a fork with another version."""
+
+    pin: Pin
+    call: CallId | None = None
+    model: str | None = None
+    prompt: str | None = None
+    """Replaces the definition's prompt (fork with another prompt)."""
+
+
+class ThreadForked(Event, frozen=True, kw_only=True, tag="thread.forked"):
+    """Everything before is inherited from another thread and was not paid for here."""
+
+    source: ThreadId
+    at_seq: Seq
+
+
+class ThreadTerminated(Event, frozen=True, kw_only=True, tag="thread.terminated"):
+    reason: str = ""
