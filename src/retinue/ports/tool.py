@@ -1,15 +1,61 @@
-"""What the runtime needs of a tool."""
+"""What the runtime needs of a tool.
+
+The way of a call: its arguments are checked (`CheckArguments`), it is authorised
+by tool and `resource`; a tool that `Inspects` then says what its paths lead to
+and shows what would change; the runtime judges those targets and asks a person
+where it must; `run` looks again, on the descriptor it uses, and refuses what was
+neither allowed nor approved; the result is bounded (`BoundResult`).
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from retinue.schema.agent import AgentDefinition, SandboxMode, ToolOverride
 from retinue.schema.ids import CallId, ThreadId
 from retinue.schema.message import Media, OutcomeStatus
-from retinue.schema.permission import Rule
+from retinue.schema.permission import Decision, Rule
 from retinue.schema.tool import ToolSpec
+
+
+FileOp = Literal["read", "write", "delete", "rename"]
+"""What is done to a file; creating one is `write`."""
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a path led to when it was looked at. Equal targets are the same file in the same state."""
+
+    op: FileOp
+    asked: str
+    """The path as it was spelled, made absolute; no link is followed and no `..` is resolved."""
+    path: str
+    """Absolute, every link followed; of a file that is not there, its real folder and its name."""
+    kind: Literal["file", "folder", "absent", "other"] = "file"
+    names: tuple[str, ...] = ()
+    """Other names of the same file: hard links found in the workspace."""
+    identity: str = ""
+    """Device and inode; of a file that is not there, those of its folder."""
+    content: str = ""
+    """SHA-256 of the content that the preview was made from, when there was one."""
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call would touch and change, seen without touching it."""
+
+    targets: tuple[Target, ...] = ()
+    preview: str = ""
+    """A unified diff for edits; what a person is shown beside the call."""
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments that do not fit; `message` tells the model what was wrong and what is wanted."""
+
+    message: str
+
+
+def _undecided(target: Target) -> Decision:
+    return Decision(verdict="deny", reason=f"nobody judges file access here, so {target.path} stays closed")
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +83,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxMode = "auto"
     rules: tuple[tuple[str, tuple[Rule, ...]], ...] = ()
     """Tiers that file tools consult for each path they touch."""
+    judge: Callable[[Target], Decision] = _undecided
+    """The verdict on what a path led to, rules, ceiling and grants included."""
+    approved: tuple[Target, ...] = ()
+    """Targets of this call that a person has approved; a target that differs in anything is not among them."""
     env: Mapping[str, str] = {}
     progress: Callable[[str], None] = lambda _: None
     """Shows a line of output to whoever watches; never logged."""
@@ -53,6 +103,25 @@ class Tool(Protocol):
         ...
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result: ...
+
+
+@runtime_checkable
+class Inspects(Protocol):
+    """A tool that can say beforehand which files it will touch."""
+
+    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
+        """Look, without any effect. What can't be looked at gives no target; `run` then tells why."""
+        ...
+
+
+class CheckArguments(Protocol):
+    def __call__(self, text: str, spec: ToolSpec, override: ToolOverride = ..., /) -> dict[str, object] | Rejected: ...
+
+
+class BoundResult(Protocol):
+    def __call__(self, result: Result, context: ToolContext, /) -> Result:
+        """Cut the text to the bounds, save what is cut in the thread's files and tell its path."""
+        ...
 
 
 class Toolbox(Protocol):
