@@ -34,6 +34,8 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run.started"):
     inputs: Mapping[str, object] = {}
     prompt: str = ""
     """The run's first message, the `{{prompt}}` of templates."""
+    query: str | None = None
+    """The first user message as the agent's `query` words it, when that differs from the prompt."""
     system: Mapping[str, str] = {}
     """The rendered system prompt of each AI side, prefix included."""
     max_steps: int = 30
@@ -77,10 +79,14 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn.ended"):
 
     side: SideName
     why: str
+    text: str | None = None
+    """What a stop tool hands to the other side, where a reply's text would."""
 
 
 class GraceStarted(Event, frozen=True, kw_only=True, tag="run.grace"):
     """The recovery turn: one more request that offers only the completion tool."""
 
     recovering_from: str
+    text: str
+    """What the model is told."""
     spent: float = 0.0

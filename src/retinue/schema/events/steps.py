@@ -65,6 +65,7 @@ class CallSettled(Event, frozen=True, kw_only=True, tag="call.settled"):
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
     """Requests from here on hold `summary` in place of everything before turn `kept_from`."""
 
+    side: SideName = "a"
     summary: str
     kept_from: int
     trimmed: tuple[CallId, ...] = ()
@@ -77,7 +78,9 @@ class HistoryChanged(Event, frozen=True, kw_only=True, tag="history.changed"):
     """A hook or the trimming of outputs replaced a part of what the model is sent."""
 
     hook: str
+    side: SideName = "a"
     turn: int
+    """Which turn of that side's history, from 0; -1 is the system prompt."""
     parts: tuple[Part, ...]
 
 

@@ -48,13 +48,17 @@ class ThreadStarted(Event, frozen=True, kw_only=True, tag="thread.started"):
     """Denies that descend from operator, user, project and session of the callers."""
     read_only: bool = False
     """A planning caller's ceiling."""
+    capped: bool = False
+    """A budget of its own or of a caller limits it, so every request is reserved first."""
     sandbox: SandboxMode = "auto"
     blocking: bool = False
     resumable: bool = False
     explicit_communication: bool = False
     receives_messages: str = "side_a"
     env: Mapping[str, str] = {}
-    """Names only matter to the model; values are secret and stored sealed by the store."""
+    """Values set for this thread. Secret by default: redacted wherever events are shown."""
+    scoped_env: tuple[str, ...] = ()
+    """Names in `env` that no descendant inherits and no model may see."""
     forked_from: ThreadId | None = None
     forked_at: Seq | None = None
 

@@ -1,0 +1,137 @@
+"""Requests from encoded wire turns: a step encodes only what is new.
+
+A context belongs to one side of a thread and one model. It lives in a cache
+bounded in bytes and can be rebuilt from the log at any time, to the same bytes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from retinue.ports.model import Fragment, Head, Model, Request
+from retinue.runtime.perspective import Perspective, changes_of
+from retinue.schema.events.steps import ContextCompacted, HistoryChanged
+from retinue.schema.events.union import AnyEvent
+from retinue.schema.ids import ThreadId
+from retinue.schema.message import Turn
+from retinue.schema.thread import SideName
+
+BYTES_PER_TOKEN = 3.6
+"""For estimates before a provider has counted; on the careful side for English and code."""
+
+
+class Context:
+    """The encoded conversation of one side for one model."""
+
+    def __init__(self, model: Model, perspective: Perspective) -> None:
+        self.model = model
+        self._perspective = perspective
+        self._fragments: list[Fragment] = []
+        self._digest = blake2b(digest_size=16)
+        self._head: tuple[Head, Fragment] | None = None
+        self._open: tuple[Turn, Fragment] | None = None
+        self.bytes = 0
+        self.stale = False
+        """The past was changed: rebuild from the log."""
+        self.encoded = 0
+        """Bytes ever encoded; what a step adds must not grow with the thread."""
+
+    def feed(self, event: AnyEvent) -> None:
+        for turn in self._perspective.feed(event):
+            fragment = self._encode(turn)
+            self._fragments.append(fragment)
+            self._digest.update(fragment.data)
+            self.bytes += len(fragment.data)
+
+    def tell(self, event: AnyEvent) -> None:
+        """Take in an event as it happens; one that changes the past makes this context stale."""
+        if isinstance(event, ContextCompacted | HistoryChanged):
+            self.stale = True
+        else:
+            self.feed(event)
+
+    @property
+    def turns(self) -> int:
+        return self._perspective.count
+
+    def request(self, head: Head, *, tail: str = "", message_id: str | None = None, stream: bool = True) -> Request:
+        return Request(
+            head=self._encoded_head(head),
+            turns=[*self._fragments, self._encode(self._perspective.open_turn())],
+            tail=tail,
+            message_id=message_id,
+            stream=stream,
+        )
+
+    def chain(self, request: Request) -> str:
+        """The hash of everything in the request but its tail; equal chains are equal requests."""
+        digest = self._digest.copy()
+        digest.update(request.turns[-1].data)
+        digest.update(request.head.data)
+        return digest.hexdigest()
+
+    def estimate(self, request: Request) -> int:
+        """Tokens of input, before anybody has counted."""
+        size = self.bytes + len(request.head.data) + len(request.turns[-1].data) + len(request.tail)
+        return int(size / BYTES_PER_TOKEN) + 16
+
+    def _encode(self, turn: Turn) -> Fragment:
+        """The open turn is encoded when it is asked with and needed again when it was answered."""
+        if self._open is not None and self._open[0] == turn:
+            return self._open[1]
+        fragment = self.model.encode_turn(turn)
+        self.encoded += len(fragment.data)
+        if turn.role == "user":
+            self._open = (turn, fragment)
+        return fragment
+
+    def _encoded_head(self, head: Head) -> Fragment:
+        if self._head is None or self._head[0] != head:
+            self._head = (head, self.model.encode_head(head))
+            self.encoded += len(self._head[1].data)
+        return self._head[1]
+
+
+def build(model: Model, side: SideName, events: Iterable[AnyEvent]) -> Context:
+    """The context after `events`, from the first one on."""
+    log = list(events)
+    compacted = next((e for e in reversed(log) if isinstance(e, ContextCompacted) and e.side == side), None)
+    context = Context(model, Perspective(side, compacted=compacted, changed=changes_of(log, side)))
+    for event in log:
+        context.feed(event)
+    return context
+
+
+class ContextCache:
+    """Contexts of the threads at work, least recently used out first."""
+
+    def __init__(self, limit: int = 256 * 1024 * 1024) -> None:
+        self._limit = limit
+        self._size = 0
+        self._contexts: OrderedDict[tuple[ThreadId, SideName], tuple[Context, int]] = OrderedDict()
+
+    def get(self, thread: ThreadId, side: SideName, model: Model) -> Context | None:
+        held = self._contexts.get((thread, side))
+        if held is None or held[0].model is not model or held[0].stale:
+            return None
+        self._contexts.move_to_end((thread, side))
+        return held[0]
+
+    def put(self, thread: ThreadId, side: SideName, context: Context) -> None:
+        self.drop(thread, side)
+        size = context.bytes + 2000
+        self._contexts[(thread, side)] = (context, size)
+        self._size += size
+        while self._size > self._limit and len(self._contexts) > 1:
+            _, (_, freed) = self._contexts.popitem(last=False)
+            self._size -= freed
+
+    def feed(self, thread: ThreadId, event: AnyEvent) -> None:
+        for side in ("a", "b"):
+            if held := self._contexts.get((thread, side)):
+                held[0].tell(event)
+
+    def drop(self, thread: ThreadId, side: SideName | None = None) -> None:
+        for name in ("a", "b") if side is None else (side,):
+            if held := self._contexts.pop((thread, name), None):
+                self._size -= held[1]
