@@ -18,7 +18,6 @@ from retinue.schema.message import Media, OutcomeStatus
 from retinue.schema.permission import Decision, Rule
 from retinue.schema.tool import ToolSpec
 
-
 FileOp = Literal["read", "write", "delete", "rename"]
 """What is done to a file; creating one is `write`."""
 
