@@ -111,33 +111,33 @@ class _Found(msgspec.Struct, frozen=True):
     message: str
 
 
-class _Body(msgspec.Struct):
+class _Error(msgspec.Struct):
     code: str | int | None = None
     type: str | None = None
     status: str | int | None = None
     message: str | None = None
-    detail: object = None
-    error: "_Body | str | None" = None
+    detail: str | None = None
 
 
-_body = msgspec.json.Decoder(_Body | list[_Body])
+class _Body(_Error):
+    error: _Error | str | None = None
+
+
+_body = msgspec.json.Decoder(_Body)
+_bodies = msgspec.json.Decoder(list[_Body])
 
 
 def _read(text: str) -> _Found:
     """The error's code and words, in any of the shapes that providers and proxies use."""
     try:
-        body = _body.decode(text)
+        body = (_bodies.decode(text) or [_Body()])[0] if text.startswith("[") else _body.decode(text)
     except msgspec.DecodeError:
         title = _TITLE.search(text)
         return _Found(code="", message=title[1] if title else text)
-    if isinstance(body, list):
-        body = body[0] if body else _Body()
-    while isinstance(body.error, _Body):
-        body = body.error
-    words = body.message or (body.error if isinstance(body.error, str) else None) or body.detail
-    # Types of the class `server_error` say less than a code, but a code is often null.
-    code = body.code if body.code is not None else body.type or body.status
-    return _Found(code=str(code or ""), message=str(words or text))
+    inner = body.error if isinstance(body.error, _Error) else body
+    words = inner.message or (body.error if isinstance(body.error, str) else None) or inner.detail
+    code = inner.code if inner.code is not None else inner.type or inner.status
+    return _Found(code=str(code or ""), message=words or text)
 
 
 def _clean(text: str) -> str:
