@@ -18,19 +18,22 @@ from retinue.schema.message import Media, OutcomeStatus
 from retinue.schema.permission import Decision, Rule
 from retinue.schema.tool import ToolSpec
 
-FileOp = Literal["read", "write", "delete", "rename"]
-"""What is done to a file; creating one is `write`."""
+Op = Literal["read", "write", "delete", "rename", "fetch"]
+"""What is done to a file, where creating one is `write`; `fetch` is a request to a URL."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a path led to when it was looked at. Equal targets are the same file in the same state."""
+    """What a path led to when it was looked at. Equal targets are the same file in the same state.
 
-    op: FileOp
+    Of a `fetch`, both paths are the URL.
+    """
+
+    op: Op
     asked: str
     """The path as it was spelled, made absolute; no link is followed and no `..` is resolved."""
     path: str
     """Absolute, every link followed; of a file that is not there, its real folder and its name."""
-    kind: Literal["file", "folder", "absent", "other"] = "file"
+    kind: Literal["file", "folder", "absent", "other", "url"] = "file"
     names: tuple[str, ...] = ()
     """Other names of the same file: hard links found in the workspace."""
     identity: str = ""
@@ -40,11 +43,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call would touch and change, seen without touching it."""
+    """What a call would touch and change, seen without touching it.
+
+    An approval holds for exactly these targets: bind it to them as to the arguments.
+    """
 
     targets: tuple[Target, ...] = ()
     preview: str = ""
     """A unified diff for edits; what a person is shown beside the call."""
+    folder: str = ""
+    """Where a command runs, absolute: what its relative paths start from when it is judged."""
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +93,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     judge: Callable[[Target], Decision] = _undecided
     """The verdict on what a path led to, rules, ceiling and grants included."""
     approved: tuple[Target, ...] = ()
-    """Targets of this call that a person has approved; a target that differs in anything is not among them."""
+    """Targets that a person approved. When there are any, the call touches these, unchanged, and nothing else;
+    else it touches what `judge` allows, and takes `ask` for no."""
     env: Mapping[str, str] = {}
     progress: Callable[[str], None] = lambda _: None
     """Shows a line of output to whoever watches; never logged."""
