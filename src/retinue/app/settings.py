@@ -1,0 +1,242 @@
+"""Settings: what people write in `retinue.toml`, `.yaml` or `.json`, as frozen values.
+
+Three files may have a say: the operator's (`/etc/retinue`), the user's (`RETINUE_HOME`,
+`~/.retinue`) and the project's. Each stays a value of its own, because a project's file
+came with somebody else's code: what it says about power (providers, repositories, MCP
+servers, hooks, …) counts once a person trusted that file, and its permissions may only
+tighten. `retinue.app.settings_file` reads the text; `retinue.app.trust` keeps the trust.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from retinue.schema.agent import Json, McpServer, OpenAIEndpoint, SandboxMode
+from retinue.schema.permission import Rule, TierName
+
+DEFAULT_AGENT = "coder"
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class Price(_Section, frozen=True, kw_only=True):
+    """Dollars a million tokens, for models that the price list lacks."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class ModelSettings(_Section, frozen=True, kw_only=True):
+    window: int | None = None
+    max_output: int | None = None
+    price: Price | None = None
+    images: bool | None = None
+    thinking: bool | None = None
+
+
+class ProviderLimits(_Section, frozen=True, kw_only=True):
+    concurrency: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    timeout: float | None = None
+
+
+class ProviderSettings(_Section, frozen=True, kw_only=True):
+    """One provider of models; `format` names the wire format."""
+
+    format: str
+    base_url: str | None = None
+    key: str | None = None
+    """`env(NAME)`, never the key itself."""
+    headers: Mapping[str, str] = {}
+    models: Mapping[str, ModelSettings] = {}
+    default_model: str | None = None
+    limits: ProviderLimits = ProviderLimits()
+    mapping: Mapping[str, str] = {}
+    """Another provider's model name → ours, used when this one is the fallback."""
+    options: Json = {}
+
+
+class PermissionSettings(_Section, frozen=True, kw_only=True):
+    rules: tuple[Rule, ...] = ()
+
+
+class SandboxSettings(_Section, frozen=True, kw_only=True):
+    mode: SandboxMode = "auto"
+    network: bool = False
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    """Names of variables that commands may see."""
+    timeout: float | None = None
+    memory_mb: int | None = None
+    processes: int | None = None
+
+
+class NetworkSettings(_Section, frozen=True, kw_only=True):
+    allow: tuple[str, ...] = ()
+    """Hosts, `host:port`, or addresses that may be reached although they are private."""
+    deny: tuple[str, ...] = ()
+
+
+class ServeSettings(_Section, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 8420
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    max_body: int = 4_000_000
+    exposed: tuple[str, ...] = ()
+    exposed_prefixes: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class AgentsSettings(_Section, frozen=True, kw_only=True):
+    """S3's section: `Agents {DefaultAgentSlug, GlobalPromptVariables, Custom[]}`."""
+
+    default_agent: str | None = None
+    variables: Mapping[str, str] = {}
+    custom: tuple[Json, ...] = ()
+
+
+class SettingsFile(_Section, frozen=True, kw_only=True):
+    """One file, as written. None means the file does not say."""
+
+    default_agent: str | None = None
+    variables: Mapping[str, str] = {}
+    agents: AgentsSettings = AgentsSettings()
+    agent_dirs: tuple[str, ...] = ()
+    foreign_dirs: bool | None = None
+    """Read the folders of other tools."""
+    repositories: tuple[Json, ...] = ()
+    local_repositories: bool | None = None
+    """Let repositories be paths of this machine."""
+    remote_agents: tuple[Json, ...] = ()
+    """Definitions with `kind: remote`: A2A agents that no file describes."""
+    providers: Mapping[str, ProviderSettings] = {}
+    default_model: str | None = None
+    model_aliases: Mapping[str, str] = {}
+    endpoints: tuple[OpenAIEndpoint, ...] = ()
+    """Pairs of base_url and api_key_env_var that a definition may name."""
+    permissions: PermissionSettings = PermissionSettings()
+    mcp_servers: Mapping[str, McpServer] = {}
+    sandbox: SandboxSettings | None = None
+    network: NetworkSettings = NetworkSettings()
+    hooks: tuple[str, ...] = ()
+    serve: ServeSettings | None = None
+    database: str | None = None
+    """A path, or a `postgresql://` URL; `$RETINUE_HOME/retinue.db` when nobody says."""
+
+
+class Tier(msgspec.Struct, frozen=True, kw_only=True):
+    """One settings file in its place. `path` is None when there is no file."""
+
+    name: TierName
+    path: Path | None = None
+    hash: str = ""
+    trusted: bool = True
+    settings: SettingsFile = SettingsFile()
+
+
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured repository, not parsed yet, and who configured it."""
+
+    fields: Json
+    origin: str
+    trusted: bool
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All tiers together; the strongest comes last."""
+
+    home: Path
+    root: Path
+    """The project's folder."""
+    operator: Tier = Tier(name="operator")
+    user: Tier = Tier(name="user")
+    project: Tier = Tier(name="project", trusted=False)
+
+    @property
+    def tiers(self) -> tuple[Tier, Tier, Tier]:
+        return (self.operator, self.user, self.project)
+
+    @property
+    def trusted(self) -> tuple[SettingsFile, ...]:
+        """The files that may give power, weakest first."""
+        return tuple(tier.settings for tier in self.tiers if tier.trusted)
+
+    @property
+    def default_agent(self) -> str:
+        said = [tier.settings.default_agent or tier.settings.agents.default_agent for tier in self.tiers]
+        return next((name for name in reversed(said) if name), DEFAULT_AGENT)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        merged: dict[str, str] = {}
+        for tier in self.tiers:
+            merged |= tier.settings.agents.variables
+            merged |= tier.settings.variables
+        return merged
+
+    @property
+    def providers(self) -> Mapping[str, ProviderSettings]:
+        return {name: p for file in self.trusted for name, p in file.providers.items()}
+
+    @property
+    def model_aliases(self) -> Mapping[str, str]:
+        return {name.lower(): model for file in self.trusted for name, model in file.model_aliases.items()}
+
+    @property
+    def default_model(self) -> str | None:
+        return next((file.default_model for file in reversed(self.trusted) if file.default_model), None)
+
+    @property
+    def mcp_servers(self) -> Mapping[str, McpServer]:
+        return {name: server for file in self.trusted for name, server in file.mcp_servers.items()}
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        return tuple(hook for file in self.trusted for hook in file.hooks)
+
+    @property
+    def sandbox(self) -> SandboxSettings:
+        return next((file.sandbox for file in reversed(self.trusted) if file.sandbox), SandboxSettings())
+
+    @property
+    def serve(self) -> ServeSettings:
+        return next((file.serve for file in reversed(self.trusted) if file.serve), ServeSettings())
+
+    @property
+    def foreign_dirs(self) -> bool:
+        said = [tier.settings.foreign_dirs for tier in self.tiers]
+        return next((on for on in reversed(said) if on is not None), False)
+
+    @property
+    def local_repositories(self) -> bool:
+        said = [file.local_repositories for file in self.trusted]
+        return next((on for on in reversed(said) if on is not None), False)
+
+    @property
+    def database(self) -> str:
+        said = [file.database for file in self.trusted]
+        return next((path for path in reversed(said) if path), str(self.home / "retinue.db"))
+
+    @property
+    def repositories(self) -> tuple[Repository, ...]:
+        """Every configured repository; one the project's untrusted file names is listed and not used."""
+        return tuple(
+            Repository(fields=fields, origin=str(tier.path), trusted=tier.trusted)
+            for tier in self.tiers
+            for fields in tier.settings.repositories
+        )
+
+
+def secret_name(value: str) -> str | None:
+    """The variable that `env(NAME)` names; None when `value` has another form."""
+    found = re.fullmatch(r"env\(([A-Za-z_][A-Za-z0-9_]*)\)", value)
+    return found.group(1) if found else None

@@ -1,0 +1,115 @@
+"""How commands print: tables, JSON, problems, and a progress bar.
+
+What files and repositories say is not trusted with the terminal: characters that
+are not printable are shown as `?`.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import click
+import msgspec
+
+from retinue.schema.problem import Problem
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def plain(text: str) -> str:
+    """`text` on one line, without anything a terminal would act on."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def lines(text: str) -> str:
+    """`text` with its line breaks, without anything a terminal would act on."""
+    return "\n".join(plain(line) for line in text.splitlines())
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns; on a terminal the last one is cut to the width."""
+    cells = [list(headers), *([plain(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
+    limit = _width() if sys.stdout.isatty() else None
+    for row in cells:
+        line = "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + row[-1:]).rstrip()
+        click.echo(line if limit is None or len(line) <= limit else line[: limit - 1] + "…")
+
+
+def print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_json_line(value: object) -> None:
+    click.echo(msgspec.json.encode(value))
+
+
+def problem_json(problem: Problem) -> dict[str, object]:
+    return {
+        "code": problem.code,
+        "severity": problem.severity,
+        "line": problem.line,
+        "column": problem.column,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        click.echo(plain(str(problem)))
+
+
+def note(text: str) -> None:
+    """Say something beside the result: on stderr, so that pipes see only the result."""
+    click.echo(plain(text), err=True)
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+class Progress:
+    """A bar on stderr that appears when the work takes longer than a second; silent in pipes."""
+
+    def __init__(self, total: int, what: str, *, after: float = 1.0) -> None:
+        self._total, self._what, self._after = max(total, 1), what, after
+        self._done, self._drawn = 0, 0.0
+        self._start = time.monotonic()
+        self._on = sys.stderr.isatty()
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def step(self, number: int = 1, *, what: str | None = None) -> None:
+        """Count work as done; with 0, only redraw."""
+        self._done += number
+        self._what = what or self._what
+        now = time.monotonic()
+        if not self._on or now - self._start < self._after or now - self._drawn < 0.1:
+            return
+        self._drawn = now
+        filled = round(20 * self._done / self._total)
+        bar = "#" * filled + "-" * (20 - filled)
+        line = f"[{bar}] {self._done}/{self._total} {plain(self._what)} {now - self._start:.0f}s"
+        sys.stderr.write("\r\x1b[K" + line[: _width() - 1])
+        sys.stderr.flush()
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 80

@@ -1,0 +1,53 @@
+"""Tells when a watched folder changed, within a fraction of a second.
+
+Folders that do not exist yet are looked for twice a second, because the system can
+only watch what is there.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+_LOOK_MS = 500
+_QUIET_MS = 50
+_GROUP_MS = 300
+
+
+async def changed_folders(folders: Sequence[Path]) -> AsyncIterator[frozenset[Path]]:
+    """Yield the folders in which something changed, as often as that happens. Cancel to stop."""
+    from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
+
+    while True:
+        there = frozenset(f for f in folders if f.is_dir())
+        if not there:
+            await _pause()
+            appeared = frozenset(f for f in folders if f.is_dir())
+            if appeared:
+                yield appeared
+            continue
+        watching = awatch(
+            *there,
+            watch_filter=None,
+            debounce=_GROUP_MS,
+            step=_QUIET_MS,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+        async for changes in watching:
+            touched = frozenset(f for f in there if any(_within(path, f) for _, path in changes))
+            now = frozenset(f for f in folders if f.is_dir())
+            if touched or now != there:
+                yield touched | (now ^ there)
+            if now != there:
+                break
+        await watching.aclose()
+
+
+def _within(path: str, folder: Path) -> bool:
+    return path == str(folder) or path.startswith(f"{folder}/")
+
+
+async def _pause() -> None:
+    import asyncio
+
+    await asyncio.sleep(_LOOK_MS / 1000)
