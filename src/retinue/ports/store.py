@@ -219,7 +219,8 @@ class Store(Protocol):
         """Take runnable threads that nobody holds, oldest runnable first, bumping their epochs.
 
         `thread` restricts it to one. `steal` ignores other owners' leases: only
-        for the process that holds the data folder's lock.
+        for the process that holds the data folder's lock. What `owner` holds
+        already is never taken again, so a name is used by one process, once.
         """
         ...
 
@@ -233,6 +234,18 @@ class Store(Protocol):
 
     async def next_due(self) -> float | None:
         """When the earliest unowned thread becomes runnable."""
+        ...
+
+    async def work(self, timeout: float) -> bool:
+        """Wait until some thread may have become runnable, also by another process; False when none has.
+
+        Whatever happened since the last call returned counts, so one caller
+        that claims after each return misses nothing.
+        """
+        ...
+
+    async def unread(self, owner: str) -> Sequence[ThreadId]:
+        """Threads the owner holds whose inbox has entries that are not drained: others may have admitted them."""
         ...
 
     async def inbox(self, thread: ThreadId, *, after: int = 0, limit: int = 256) -> Sequence[StoredInbox]: ...

@@ -1,0 +1,176 @@
+"""The tables, as numbered migrations that only go forward.
+
+A thread's row holds all that a commit checks and changes at once: lease, inbox
+head, listing and its line of the ledger. Everything points to it by a small
+integer key. The events of one commit share a row of `events`, filed under the
+last one's seq: half the work of a row for each event, and `head` is always the
+largest seq.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from retinue.schema.errors import StoreUnavailable
+from retinue.storage.connection import unavailable
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE threads (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            tenant TEXT NOT NULL,
+            root TEXT NOT NULL,
+            parent TEXT,
+            parent_key INTEGER,
+            created_at REAL NOT NULL,
+            head INTEGER NOT NULL,
+            inbox_head INTEGER NOT NULL DEFAULT 0,
+            drained INTEGER NOT NULL DEFAULT 0,
+            runnable_at REAL,
+            owner TEXT,
+            lease REAL NOT NULL DEFAULT 0,
+            lease_until REAL NOT NULL DEFAULT 0,
+            epoch INTEGER NOT NULL DEFAULT 0,
+            status TEXT NOT NULL,
+            waiting_for TEXT,
+            title TEXT,
+            agent TEXT NOT NULL,
+            steps INTEGER NOT NULL DEFAULT 0,
+            tokens INTEGER NOT NULL DEFAULT 0,
+            cost INTEGER,
+            updated_at REAL NOT NULL,
+            cap_cost INTEGER,
+            cap_tokens INTEGER,
+            spent_cost INTEGER NOT NULL DEFAULT 0,
+            spent_tokens INTEGER NOT NULL DEFAULT 0,
+            reserved_cost INTEGER NOT NULL DEFAULT 0,
+            reserved_tokens INTEGER NOT NULL DEFAULT 0,
+            unpriced INTEGER NOT NULL DEFAULT 0
+        ) STRICT
+        """,
+        "CREATE INDEX threads_due ON threads (runnable_at) WHERE owner IS NULL AND runnable_at IS NOT NULL",
+        "CREATE INDEX threads_owned ON threads (owner) WHERE owner IS NOT NULL",
+        "CREATE INDEX threads_newest ON threads (created_at, id)",
+        "CREATE INDEX threads_root ON threads (root)",
+        "CREATE INDEX threads_parent ON threads (parent) WHERE parent IS NOT NULL",
+        """
+        CREATE TABLE events (
+            thread INTEGER NOT NULL,
+            seq INTEGER NOT NULL,
+            sizes TEXT,
+            data BLOB NOT NULL
+        ) STRICT
+        """,
+        "CREATE UNIQUE INDEX events_seq ON events (thread, seq)",
+        """
+        CREATE TABLE inbox (
+            thread INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            data BLOB,
+            at REAL NOT NULL,
+            PRIMARY KEY (thread, position)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE UNIQUE INDEX inbox_id ON inbox (thread, id)",
+        """
+        CREATE TABLE reservations (
+            thread INTEGER NOT NULL,
+            request TEXT NOT NULL,
+            cost INTEGER NOT NULL,
+            tokens INTEGER NOT NULL,
+            settled INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (thread, request)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE questions (
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            thread INTEGER NOT NULL,
+            open INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            expires REAL
+        ) STRICT
+        """,
+        "CREATE INDEX questions_thread ON questions (thread)",
+        "CREATE INDEX questions_open ON questions (number) WHERE open",
+        """
+        CREATE TABLE agents (
+            tenant TEXT NOT NULL,
+            id TEXT NOT NULL,
+            slug TEXT NOT NULL,
+            fields BLOB NOT NULL,
+            created_at REAL NOT NULL,
+            updated_at REAL,
+            override INTEGER NOT NULL,
+            PRIMARY KEY (tenant, id)
+        ) STRICT
+        """,
+        "CREATE UNIQUE INDEX agents_slug ON agents (tenant, slug)",
+        """
+        CREATE TABLE memory (
+            tenant TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value BLOB NOT NULL,
+            expires REAL,
+            updated_at REAL NOT NULL,
+            taints BLOB NOT NULL,
+            PRIMARY KEY (tenant, namespace, key)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE grants (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            tenant TEXT NOT NULL,
+            thread TEXT,
+            tool TEXT NOT NULL,
+            pattern TEXT NOT NULL,
+            exact TEXT,
+            definition_hash TEXT NOT NULL,
+            created_at REAL NOT NULL,
+            question TEXT NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX grants_of ON grants (tenant, thread)",
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file up to this version, all in one transaction.
+
+    Raises:
+        StoreUnavailable: a newer Retinue has written it, or SQLite can't.
+    """
+    try:
+        if _is_current(connection, path):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if not _is_current(connection, path):  # another process may have been first
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                for migration in MIGRATIONS[version:]:
+                    for statement in migration:
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise unavailable(error, path) from error
+
+
+def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise StoreUnavailable(
+            f"{path}: the database has version {version}, written by a newer Retinue; "
+            f"this one knows versions up to {len(MIGRATIONS)}",
+            hint="upgrade Retinue, or use another data folder",
+        )
+    return version == len(MIGRATIONS)

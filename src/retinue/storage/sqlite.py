@@ -1,0 +1,320 @@
+"""The store in one SQLite file: reads on the event loop's thread, writes through the one writer.
+
+A read is a short range on a connection of its own, complete before anything is
+awaited, so no read transaction outlives a call. Which rows a write touches is
+`retinue.storage.writes`; custom agents, memory and grants are `retinue.storage.tables`.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retinue.ports.clock import Clock
+from retinue.ports.store import (
+    Account,
+    Caps,
+    Claim,
+    Commit,
+    Committed,
+    InboxEntry,
+    Listing,
+    NewThread,
+    QuestionRow,
+    StoredEvent,
+    StoredInbox,
+    ThreadRow,
+)
+from retinue.schema.ids import QuestionId, Seq, Tenant, ThreadId
+from retinue.schema.thread import ThreadStatus
+from retinue.storage import writes
+from retinue.storage.check import check
+from retinue.storage.connection import connect, fetch, unavailable
+from retinue.storage.schema import migrate
+from retinue.storage.tables import GrantTable, MemoryTable, RecordTable
+from retinue.storage.waiting import Waiting
+from retinue.storage.writer import Writer
+
+_ROW = (
+    *("id", "tenant", "root", "parent", "created_at", "head", "inbox_head", "drained"),
+    *("runnable_at", "owner", "lease_until", "epoch"),
+)
+_LISTING = ("status", "waiting_for", "title", "agent", "steps", "tokens", "cost", "updated_at")
+
+_EVENTS = """
+    SELECT seq, sizes, data FROM events
+    WHERE thread = (SELECT key FROM threads WHERE id = ?) AND seq > ? ORDER BY seq
+"""
+
+_INBOX = """
+    SELECT position, inbox.id, kind, data, at FROM threads JOIN inbox ON inbox.thread = threads.key
+    WHERE threads.id = ? AND position > max(?, drained) ORDER BY position LIMIT ?
+"""
+
+_QUESTION = """
+    SELECT threads.id, questions.id, open, data, expires FROM questions JOIN threads ON threads.key = questions.thread
+"""
+
+_ACCOUNTS = """
+    SELECT id, parent, cap_cost, cap_tokens, spent_cost, spent_tokens, reserved_cost, reserved_tokens, unpriced
+    FROM threads WHERE root = ? ORDER BY key
+"""
+
+
+async def open_database(path: Path, *, clock: Clock | None = None) -> "Database":
+    """Open or create the file at `path`, bringing an older one up to this version.
+
+    The database belongs to the running event loop.
+
+    Raises:
+        StoreUnavailable: it can't be opened, is damaged, or was written by a newer version.
+    """
+    connection = connect(path)
+    try:
+        migrate(connection, path)
+        reader = connect(path, reads_only=True)
+    except BaseException:
+        connection.close()
+        raise
+    waiting = Waiting()
+    writer = Writer(connection, path, now=clock.now if clock else time.time, listener=waiting)
+    return Database(
+        path=path,
+        store=SqliteStore(path, reader, writer, waiting),
+        records=RecordTable(path, reader, writer.write),
+        memory=MemoryTable(path, reader, writer.write),
+        grants=GrantTable(path, reader, writer.write),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """One file and everything kept in it."""
+
+    path: Path
+    store: "SqliteStore"
+    records: RecordTable
+    memory: MemoryTable
+    grants: GrantTable
+
+    async def check(self) -> list[str]:
+        """What `doctor --verify` found wrong; empty when all is well."""
+        return await asyncio.to_thread(check, self.path)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+
+class SqliteStore:
+    """`retinue.ports.store.Store`."""
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, waiting: Waiting) -> None:
+        self._path = path
+        self._reader = reader
+        self._writer = writer
+        self._waiting = waiting
+
+    async def create(self, thread: NewThread) -> bool:
+        return await self._writer.write(writes.create, thread)
+
+    async def admit(self, thread: ThreadId, entry: InboxEntry) -> int:
+        return await self._writer.write(writes.admit, (thread, entry))
+
+    async def commit(self, commit: Commit) -> Committed:
+        return await self._writer.write(writes.commit, commit)
+
+    async def claim(
+        self,
+        owner: str,
+        *,
+        now: float,
+        lease: float,
+        limit: int = 64,
+        thread: ThreadId | None = None,
+        steal: bool = False,
+    ) -> Sequence[Claim]:
+        claiming = writes.Claiming(owner=owner, now=now, lease=lease, limit=limit, thread=thread, steal=steal)
+        if not self._read(claiming.due, claiming.parameters):
+            return []  # a sweep that finds nothing writes nothing
+        return await self._writer.write(writes.claim, claiming)
+
+    async def renew(self, owner: str, threads: Sequence[ThreadId], *, lease_until: float) -> Sequence[ThreadId]:
+        return await self._writer.write(writes.renew, (owner, threads, lease_until)) if threads else []
+
+    async def release(self, claim: Claim, *, runnable_at: float | None) -> None:
+        await self._writer.write(writes.release, (claim, runnable_at))
+
+    async def next_due(self) -> float | None:
+        sql = "SELECT min(runnable_at) FROM threads WHERE owner IS NULL AND runnable_at IS NOT NULL"
+        return self._read(sql)[0][0]
+
+    async def work(self, timeout: float) -> bool:
+        with self._watched():
+            return await self._waiting.for_work(timeout)
+
+    async def unread(self, owner: str) -> Sequence[ThreadId]:
+        sql = "SELECT id FROM threads WHERE owner = ? AND inbox_head > drained"
+        return [ThreadId(id) for (id,) in self._read(sql, (owner,))]
+
+    async def inbox(self, thread: ThreadId, *, after: int = 0, limit: int = 256) -> Sequence[StoredInbox]:
+        return [
+            StoredInbox(position=position, entry=InboxEntry(id=id, kind=kind, data=data, at=at))
+            for position, id, kind, data, at in self._read(_INBOX, (thread, after, limit))
+        ]
+
+    async def events(self, thread: ThreadId, *, after: Seq = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        found: list[StoredEvent] = []
+        try:
+            for last, sizes, data in self._reader.execute(_EVENTS, (thread, after)):
+                _split(found, after, last, sizes, data)
+                if len(found) >= limit:
+                    break
+        except sqlite3.Error as error:
+            raise unavailable(error, self._path) from error
+        return found[:limit]
+
+    async def row(self, thread: ThreadId) -> ThreadRow | None:
+        return next(iter(self._rows("WHERE id = ?", (thread,))), None)
+
+    async def rows(
+        self,
+        tenant: Tenant | None,
+        *,
+        status: Sequence[ThreadStatus] = (),
+        agent: str | None = None,
+        root: ThreadId | None = None,
+        parent: ThreadId | None = None,
+        roots_only: bool = False,
+        before: tuple[float, ThreadId] | None = None,
+        limit: int = 50,
+    ) -> Sequence[ThreadRow]:
+        wanted = _Conditions()
+        wanted.add("tenant = ?", tenant)
+        wanted.add("agent = ?", agent)
+        wanted.add("root = ?", root)
+        wanted.add("parent = ?", parent)
+        if status:
+            wanted.all(f"status IN ({', '.join('?' * len(status))})", status)
+        if roots_only:
+            wanted.all("parent IS NULL", ())
+        if before is not None:
+            wanted.all("(created_at, id) < (?, ?)", before)
+        sql = f"{wanted.where()} ORDER BY created_at DESC, id DESC LIMIT ?"
+        return self._rows(sql, (*wanted.parameters, limit))
+
+    async def find(self, tenant: Tenant | None, prefix: str) -> Sequence[ThreadId]:
+        wanted = _Conditions()
+        wanted.all("id >= ? AND id < ?", (prefix, prefix + "\U0010ffff"))
+        wanted.add("tenant = ?", tenant)
+        sql = f"SELECT id FROM threads {wanted.where()} ORDER BY id LIMIT 10"
+        return [ThreadId(id) for (id,) in self._read(sql, tuple(wanted.parameters))]
+
+    async def changed(self, thread: ThreadId, *, after: Seq, timeout: float) -> bool:
+        if self._head(thread) > after:
+            return True
+        with self._watched():
+            return await self._waiting.for_thread(thread, lambda: self._head(thread) > after, timeout)
+
+    async def questions(
+        self, tenant: Tenant | None, *, open: bool = True, root: ThreadId | None = None, thread: ThreadId | None = None
+    ) -> Sequence[tuple[ThreadId, QuestionRow]]:
+        wanted = _Conditions()
+        wanted.all("open" if open else "NOT open", ())
+        wanted.add("tenant = ?", tenant)
+        wanted.add("root = ?", root)
+        wanted.add("threads.id = ?", thread)
+        return self._questions(f"{wanted.where()} ORDER BY number", tuple(wanted.parameters))
+
+    async def question(self, tenant: Tenant | None, id: QuestionId) -> tuple[ThreadId, QuestionRow] | None:
+        wanted = _Conditions()
+        wanted.add("questions.id = ?", id)
+        wanted.add("tenant = ?", tenant)
+        return next(iter(self._questions(wanted.where(), tuple(wanted.parameters))), None)
+
+    async def accounts(self, root: ThreadId) -> Sequence[Account]:
+        return [
+            Account(
+                thread=ThreadId(id),
+                parent=parent,
+                caps=Caps(cost=cap_cost, tokens=cap_tokens),
+                spent_cost=cost,
+                spent_tokens=tokens,
+                reserved_cost=held_cost,
+                reserved_tokens=held_tokens,
+                unpriced=unpriced,
+            )
+            for id, parent, cap_cost, cap_tokens, cost, tokens, held_cost, held_tokens, unpriced in self._read(
+                _ACCOUNTS, (root,)
+            )
+        ]
+
+    async def close(self) -> None:
+        await self._writer.close()
+        self._reader.close()
+
+    @contextmanager
+    def _watched(self) -> Generator[None]:
+        self._writer.watch()
+        try:
+            yield
+        finally:
+            self._writer.unwatch()
+
+    def _head(self, thread: ThreadId) -> Seq:
+        found = self._read("SELECT head FROM threads WHERE id = ?", (thread,))
+        return found[0][0] if found else 0
+
+    def _questions(self, sql: str, parameters: tuple[object, ...]) -> list[tuple[ThreadId, QuestionRow]]:
+        return [
+            (ThreadId(thread), QuestionRow(id=QuestionId(id), open=bool(open), data=data, expires=expires))
+            for thread, id, open, data, expires in self._read(_QUESTION + sql, parameters)
+        ]
+
+    def _rows(self, sql: str, parameters: tuple[object, ...]) -> list[ThreadRow]:
+        split = len(_ROW)
+        return [
+            ThreadRow(
+                **dict(zip(_ROW, row[:split], strict=True)),
+                listing=Listing(**dict(zip(_LISTING, row[split:], strict=True))),
+            )
+            for row in self._read(f"SELECT {', '.join(_ROW + _LISTING)} FROM threads {sql}", parameters)
+        ]
+
+    def _read(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        return fetch(self._reader, self._path, sql, parameters)
+
+
+class _Conditions:
+    """A WHERE clause, built from the filters that are given."""
+
+    def __init__(self) -> None:
+        self._conditions: list[str] = []
+        self.parameters: list[object] = []
+
+    def add(self, condition: str, value: object | None) -> None:
+        if value is not None:
+            self.all(condition, (value,))
+
+    def all(self, condition: str, values: Iterable[object]) -> None:
+        self._conditions.append(condition)
+        self.parameters.extend(values)
+
+    def where(self) -> str:
+        return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
+
+
+def _split(found: list[StoredEvent], after: Seq, last: Seq, sizes: str | None, data: bytes) -> None:
+    """Add the events of one row that come after `after`."""
+    if sizes is None:
+        found.append(StoredEvent(seq=last, data=data))
+        return
+    lengths = [int(size) for size in sizes.split(",")]
+    start = 0
+    for seq, length in enumerate(lengths, start=last - len(lengths) + 1):
+        if seq > after:
+            found.append(StoredEvent(seq=seq, data=data[start : start + length]))
+        start += length

@@ -1,0 +1,269 @@
+"""What each way of writing does inside the writer's transaction.
+
+Every function checks before it changes anything, so that a refused one leaves
+the transaction as it found it. When a check can only be made by writing (a
+budget), the writer runs the group again and undoes that one alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retinue.ports.store import Claim, Commit, Committed, InboxEntry, NewThread, QuestionRow
+from retinue.schema.errors import Conflict, Fenced, ThreadNotFound
+from retinue.schema.ids import Seq, ThreadId
+from retinue.storage import ledger
+from retinue.storage.writer import Transaction
+
+TAKEOVER_MARGIN = 2.0
+"""Seconds after a lease's end before another may take the thread."""
+
+REMEMBERED_ENTRIES = 10_000
+"""How many drained inbox entries of a thread are remembered, to know a duplicate."""
+
+_ENDED = frozenset({"completed", "failed", "terminated"})
+
+_CREATE = """
+    INSERT INTO threads (id, tenant, root, parent, parent_key, created_at, head, inbox_head, runnable_at,
+        status, title, agent, cost, updated_at, cap_cost, cap_tokens)
+    VALUES (?, ?, ?, ?4, (SELECT key FROM threads WHERE id = ?4), ?, ?, ?, ?, ?, ?, ?, 0, ?5, ?, ?)
+    ON CONFLICT (id) DO NOTHING RETURNING key
+"""
+
+_APPEND = "INSERT INTO events VALUES (?, ?, ?, ?)"
+
+_FIND_ENTRY = """
+    SELECT key, inbox_head, status, position FROM threads
+    LEFT JOIN inbox ON inbox.thread = threads.key AND inbox.id = ? WHERE threads.id = ?
+"""
+
+_ADMIT = "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)"
+
+_WAKE = """
+    UPDATE threads SET inbox_head = ?, runnable_at = CASE
+        WHEN owner IS NULL THEN min(ifnull(runnable_at, ?2), ?2) ELSE runnable_at END
+    WHERE key = ?
+"""
+
+_COMMIT_SET = "UPDATE threads SET head = head + ?, drained = max(drained, ?), lease_until = ? + lease"
+_COMMIT_LISTING = """,
+    status = ?, waiting_for = ?, title = ?, agent = ?, steps = ?, tokens = ?, cost = ?, updated_at = ?"""
+_COMMIT_WHERE = """
+    WHERE id = ? AND epoch = ? AND head = ? AND owner IS NOT NULL RETURNING key, inbox_head
+"""
+_COMMIT = _COMMIT_SET + _COMMIT_WHERE
+_COMMIT_LISTED = _COMMIT_SET + _COMMIT_LISTING + _COMMIT_WHERE
+
+_OWNERSHIP = "SELECT epoch, head, owner FROM threads WHERE id = ?"
+
+_DRAINED = "SELECT drained FROM threads WHERE id = ?"
+_DRAIN = "UPDATE inbox SET data = NULL WHERE thread = ? AND position > ? AND position <= ?"
+_FORGET = "DELETE FROM inbox WHERE thread = ? AND position <= ?"
+
+_QUESTION = """
+    INSERT INTO questions (id, thread, open, data, expires) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET open = excluded.open, data = excluded.data, expires = excluded.expires
+    WHERE thread = excluded.thread
+"""
+
+_PARK = """
+    UPDATE threads SET owner = NULL, lease_until = 0, runnable_at = ?
+    WHERE key = ? AND inbox_head = ? RETURNING 1
+"""
+
+_DUE = """
+    SELECT key, runnable_at FROM threads WHERE owner IS NULL AND runnable_at <= ?3
+    UNION ALL
+    SELECT key, runnable_at FROM threads
+    WHERE owner IS NOT NULL AND owner <> ?1 AND runnable_at <= ?3 AND (?5 OR lease_until <= ?3 - ?6)
+    ORDER BY runnable_at, key LIMIT ?4
+"""
+_DUE_ONE = """
+    SELECT key, runnable_at FROM threads WHERE id = ?7 AND runnable_at <= ?3
+    AND (owner IS NULL OR (owner <> ?1 AND (?5 OR lease_until <= ?3 - ?6)))
+"""
+_CLAIM = """
+    UPDATE threads SET owner = ?1, epoch = epoch + 1, lease = ?2, lease_until = ?3 + ?2
+    WHERE key IN (SELECT key FROM ({due}))
+    RETURNING id, epoch, head, lease_until, runnable_at, key
+"""
+
+_RELEASE = """
+    UPDATE threads SET owner = NULL, lease_until = 0, runnable_at = CASE
+        WHEN inbox_head > drained THEN min(ifnull(?1, ?2), ?2) ELSE ?1 END
+    WHERE id = ?3 AND epoch = ?4 AND owner IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claiming:
+    owner: str
+    now: float
+    lease: float
+    limit: int
+    thread: ThreadId | None
+    steal: bool
+
+    @property
+    def due(self) -> str:
+        """A query for what this would take."""
+        return _DUE if self.thread is None else _DUE_ONE
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        several = (self.owner, self.lease, self.now, self.limit, self.steal, TAKEOVER_MARGIN)
+        return several if self.thread is None else (*several, self.thread)
+
+
+def create(transaction: Transaction, new: NewThread) -> bool:
+    runnable_at = min(new.created_at, transaction.now) if new.runnable else None
+    row = (
+        new.id,
+        new.tenant,
+        new.root,
+        new.parent,
+        new.created_at,
+        len(new.events),
+        len(new.inbox),
+        runnable_at,
+        new.status,
+        new.title,
+        new.agent,
+        new.caps.cost,
+        new.caps.tokens,
+    )
+    created = transaction.execute(_CREATE, row).fetchone()
+    if created is None:
+        return False
+    key: int = created[0]
+    if new.events:
+        _append(transaction, key, len(new.events), new.events)
+        transaction.moved.add(new.id)
+    for position, entry in enumerate(new.inbox, start=1):
+        transaction.execute(_ADMIT, (key, position, entry.id, entry.kind, entry.data, entry.at))
+    transaction.woke |= new.runnable
+    return True
+
+
+def admit(transaction: Transaction, admission: tuple[ThreadId, InboxEntry]) -> int:
+    thread, entry = admission
+    found = transaction.execute(_FIND_ENTRY, (entry.id, thread)).fetchone()
+    if found is None:
+        raise ThreadNotFound(f"there is no thread {thread}")
+    key, head, status, position = found
+    if position is not None:
+        return position
+    if status == "terminated":
+        raise Conflict(f"thread {thread} is terminated and takes no {entry.kind}", hint="start a new thread")
+    transaction.execute(_ADMIT, (key, head + 1, entry.id, entry.kind, entry.data, entry.at))
+    transaction.execute(_WAKE, (head + 1, min(entry.at, transaction.now), key))
+    transaction.woke = True
+    return head + 1
+
+
+def commit(transaction: Transaction, commit: Commit) -> Committed:
+    execute = transaction.execute
+    drained = execute(_DRAINED, (commit.thread,)).fetchone() if commit.drained else None
+    found = _advance(transaction, commit)
+    if found is None:
+        raise _fenced(transaction, commit)
+    key, inbox_head = found
+    head = commit.expected + len(commit.events)
+    if commit.events:
+        _append(transaction, key, head, commit.events)
+        transaction.moved.add(commit.thread)
+    if commit.ledger:
+        ledger.book(transaction, key, commit.ledger)
+    if commit.drained and drained and commit.drained > drained[0]:
+        execute(_DRAIN, (key, drained[0], commit.drained))
+        execute(_FORGET, (key, commit.drained - REMEMBERED_ENTRIES))
+    for new in commit.spawn:
+        create(transaction, new)
+    for target, entry in commit.send:
+        position = _send(transaction, target, entry)
+        if target == commit.thread:
+            inbox_head = max(inbox_head, position)
+    for question in commit.questions:
+        _put_question(transaction, key, question)
+    if commit.listing is not None and commit.listing.status in _ENDED:
+        ledger.prune(transaction, key)
+    return Committed(head=head, parked=_park(transaction, key, commit), inbox_head=inbox_head)
+
+
+def claim(transaction: Transaction, claiming: Claiming) -> Sequence[Claim]:
+    taken = transaction.execute(_CLAIM.format(due=claiming.due), claiming.parameters).fetchall()
+    taken.sort(key=lambda row: (row[4], row[5]))
+    return [
+        Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until) for id, epoch, head, until, _, _ in taken
+    ]
+
+
+def renew(transaction: Transaction, renewal: tuple[str, Sequence[ThreadId], float]) -> Sequence[ThreadId]:
+    owner, threads, lease_until = renewal
+    sql = "UPDATE threads SET lease_until = ? WHERE id = ? AND owner = ?"
+    return [id for id in threads if transaction.execute(sql, (lease_until, id, owner)).rowcount == 0]
+
+
+def release(transaction: Transaction, given_up: tuple[Claim, float | None]) -> None:
+    claim, runnable_at = given_up
+    transaction.execute(_RELEASE, (runnable_at, transaction.now, claim.thread, claim.epoch))
+    transaction.woke = True
+
+
+def _advance(transaction: Transaction, commit: Commit) -> tuple[int, int] | None:
+    changes = (len(commit.events), commit.drained or 0, transaction.now)
+    condition = (commit.thread, commit.epoch, commit.expected)
+    listing = commit.listing
+    if listing is None:
+        return transaction.execute(_COMMIT, (*changes, *condition)).fetchone()
+    listed = (
+        listing.status,
+        listing.waiting_for,
+        listing.title,
+        listing.agent,
+        listing.steps,
+        listing.tokens,
+        listing.cost,
+        listing.updated_at,
+    )
+    return transaction.execute(_COMMIT_LISTED, (*changes, *listed, *condition)).fetchone()
+
+
+def _fenced(transaction: Transaction, commit: Commit) -> Conflict | ThreadNotFound:
+    found = transaction.execute(_OWNERSHIP, (commit.thread,)).fetchone()
+    if found is None:
+        return ThreadNotFound(f"there is no thread {commit.thread}")
+    epoch, head, owner = found
+    if epoch != commit.epoch:
+        return Fenced(f"thread {commit.thread} was claimed by {owner or 'another'} (epoch {epoch}, not {commit.epoch})")
+    if owner is None:
+        return Fenced(f"thread {commit.thread} was given up and not claimed again")
+    return Fenced(f"thread {commit.thread} has {head} events, not {commit.expected}")
+
+
+def _append(transaction: Transaction, key: int, head: Seq, events: Sequence[bytes]) -> None:
+    if len(events) == 1:
+        transaction.execute(_APPEND, (key, head, None, events[0]))
+        return
+    sizes = ",".join([str(len(event)) for event in events])
+    transaction.execute(_APPEND, (key, head, sizes, b"".join(events)))
+
+
+def _send(transaction: Transaction, target: ThreadId, entry: InboxEntry) -> int:
+    """The position, or 0 when there is nobody to tell."""
+    try:
+        return admit(transaction, (target, entry))
+    except (ThreadNotFound, Conflict):
+        return 0
+
+
+def _put_question(transaction: Transaction, key: int, question: QuestionRow) -> None:
+    transaction.execute(_QUESTION, (question.id, key, question.open, question.data, question.expires))
+
+
+def _park(transaction: Transaction, key: int, commit: Commit) -> bool:
+    park = commit.park
+    if park is None:
+        return False
+    parked = transaction.execute(_PARK, (park.until, key, park.inbox_head)).fetchone() is not None
+    transaction.woke |= parked and park.until is not None
+    return parked
