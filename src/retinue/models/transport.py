@@ -1,0 +1,159 @@
+"""Sends requests to providers and gives back bytes; the only file of `models` that knows the HTTP client.
+
+Leaving `post` before the end, by an exception or a cancellation, closes the
+connection at once, so that the provider stops working. Nothing is retried here,
+no redirect is followed, and the environment's proxies are ignored. Errors name the
+host and never a header.
+"""
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from retinue.schema.errors import ModelError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LARGEST_ANSWER = 256 * 1024 * 1024
+_CONNECTIONS = 4096
+_KEPT_ALIVE = 30.0
+_LARGE_BODY = 1024 * 1024
+_FIXED_HEADERS = {
+    "Content-Type": "application/json",
+    # Compressing a stream makes servers hold it back, and an answer is small.
+    "Accept-Encoding": "identity",
+    "User-Agent": "retinue",
+}
+
+
+class Response:
+    """An answer whose headers have come; its body is read piece by piece, or what is left of it whole."""
+
+    def __init__(self, response: "aiohttp.ClientResponse", host: str) -> None:
+        self._content = response.content
+        self._host = host
+        self._size = 0
+        self.status = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+
+    @property
+    def is_stream(self) -> bool:
+        return self.headers.get("content-type", "").startswith("text/event-stream")
+
+    async def read(self) -> bytes:
+        """What has arrived since the last read, as soon as anything has; empty at the end."""
+        try:
+            read = await self._content.readany()
+        except Exception as error:
+            failure = _failure(self._host, error)
+        else:
+            self._size += len(read)
+            if self._size <= LARGEST_ANSWER:
+                return read
+            failure = ModelError(f"the answer of {self._host} is larger than {LARGEST_ANSWER} bytes")
+        raise failure
+
+    async def rest(self, limit: int = LARGEST_ANSWER) -> bytes:
+        """Everything up to the end, or up to the first read that passes `limit`."""
+        found: list[bytes] = []
+        while self._size < limit and (read := await self.read()):
+            found.append(read)
+        return b"".join(found)
+
+
+class Transport:
+    """One pool of connections, opened at the first request.
+
+    Args:
+        proxy: The only proxy that is ever used.
+    """
+
+    def __init__(self, *, proxy: str | None = None, connect_timeout: float = 15.0) -> None:
+        self._proxy = proxy
+        self._connect_timeout = connect_timeout
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, idle_timeout: float
+    ) -> AsyncGenerator[Response]:
+        """Send `body` and wait for the answer's headers.
+
+        Args:
+            idle_timeout: The longest wait for the next byte, the first included.
+
+        Raises:
+            ModelError: transient, when the connection fails or falls silent.
+        """
+        response = await self._send(url, headers, body, idle_timeout)
+        try:
+            yield Response(response, _host(url))
+        finally:
+            # A connection whose answer was read to the end is back in the pool by now.
+            response.close()
+
+    async def _send(
+        self, url: str, headers: Mapping[str, str], body: bytes, idle_timeout: float
+    ) -> "aiohttp.ClientResponse":
+        import aiohttp
+
+        try:
+            return await self._opened().post(
+                url,
+                data=body if len(body) < _LARGE_BODY else io.BytesIO(body),
+                headers={**_FIXED_HEADERS, **headers},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=idle_timeout),
+                allow_redirects=False,
+                proxy=self._proxy,
+            )
+        except Exception as error:
+            failure = _failure(_host(url), error)
+        raise failure
+
+    async def close(self) -> None:
+        """Close every connection; the next request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        # A sync facade may run each call in a loop of its own.
+        if self._session is None or self._loop is not loop:
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT_ALIVE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+
+def _failure(host: str, error: Exception) -> ModelError:
+    """Raised outside the handler of `error`, which may hold the request's headers and so the key."""
+    import aiohttp
+
+    match error:
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            return ModelError(f"{host!r} is not a place that requests can be sent to", hint="check base_url")
+        case aiohttp.ClientConnectorCertificateError():
+            return ModelError(f"the certificate of {host} is not valid for it")
+        case TimeoutError():
+            return ModelError(f"{host} did not answer in time", transient=True)
+        case aiohttp.ClientResponseError():
+            return ModelError(f"{host} does not speak HTTP as expected: {error.message}", transient=True)
+        case aiohttp.ClientError() | OSError():
+            reason = str(error) or type(error).__name__
+            return ModelError(f"the connection to {host} failed: {reason}", transient=True)
+        case _:
+            raise error
+
+
+def _host(url: str) -> str:
+    return url.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1]
