@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from retinue.models.failures import classify, cut
-from retinue.models.options import with_options
+from retinue.models import failures
+from retinue.models.encode import EMPTY, arguments, encode, media_note, opaque_for, open_object, outcome_text, wire_id
 from retinue.ports.model import Answer, Delta, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.agent import ReasoningEffort
 from retinue.schema.completion import Usage
@@ -23,6 +23,7 @@ from retinue.schema.message import Call, Media, Opaque, Outcome, Part, Text, Thi
 
 NAME = "gemini"
 
+_OURS = frozenset({"contents", "systemInstruction", "system_instruction", "tools", "cachedContent", "cached_content"})
 _PLACEHOLDER = "skip_thought_signature_validator"
 _GENERATION_3 = re.compile(r"(.*/)?gemini-([3-9]|\d\d)")
 _BUDGETS: Mapping[ReasoningEffort, int] = {"low": 2048, "medium": 8192, "high": 24576}
@@ -46,7 +47,6 @@ _MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPE
 """The model stumbled over its own words; asking again usually helps."""
 
 _Kind = Literal["text", "thinking"]
-_encode = msgspec.json.encode
 
 
 class Gemini:
@@ -68,12 +68,13 @@ class Gemini:
             fields["toolConfig"] = {"functionCallingConfig": {"mode": _CHOICES[head.tool_choice]}}
         if config := _generation_config(head, model):
             fields["generationConfig"] = config
-        return Fragment(_encode(with_options(fields, head.options)))
+        data = open_object(fields, head.options, _OURS)
+        return Fragment(data + (b'"contents":[' if data == b"{" else b',"contents":['))
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         parts = list(_user_parts(turn, model) if turn.role == "user" else _model_parts(turn, model))
         role = "user" if turn.role == "user" else "model"
-        return Fragment(_encode({"role": role, "parts": parts or [{"text": ""}]}))
+        return Fragment(encode({"role": role, "parts": parts or [{"text": EMPTY}]}))
 
     def path(self, model: str, *, stream: bool) -> str:
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
@@ -85,14 +86,12 @@ class Gemini:
     def body(self, request: Request, model: str) -> bytes:
         contents = [turn.data for turn in request.turns]
         if request.tail:
-            tail = _encode({"text": request.tail})
+            tail = encode({"text": request.tail})
             if contents and contents[-1].startswith(b'{"role":"user"'):
                 contents[-1] = b"%b,%b]}" % (contents[-1][:-2], tail)
             else:
                 contents.append(b'{"role":"user","parts":[%b]}' % tail)
-        head = request.head.data[1:]
-        comma = b"" if head == b"}" else b","
-        return b"".join((b'{"contents":[', b",".join(contents), b"]", comma, head))
+        return b"".join((request.head.data, b",".join(contents), b"]}"))
 
     def reader(self, model: str) -> "GeminiReader":
         return GeminiReader(model)
@@ -103,7 +102,7 @@ class Gemini:
         return reader.answer()
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-        return classify("gemini", status, headers, body)
+        return failures.classify("the provider", status, headers, body)
 
 
 class _FunctionCall(msgspec.Struct, frozen=True):
@@ -177,9 +176,9 @@ class GeminiReader:
         try:
             chunk = _chunk.decode(data)
         except msgspec.DecodeError as error:
-            raise ModelError(f"gemini sent a chunk that can't be read: {error}", transient=True) from error
+            raise ModelError(f"the provider sent a chunk that can't be read: {error}", transient=True) from error
         if chunk.error is not None:
-            raise classify("gemini", chunk.error.code, {}, data)
+            raise failures.classify("the provider", chunk.error.code, {}, data)
         self._usage = chunk.usage_metadata or self._usage
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._finish = chunk.prompt_feedback.block_reason
@@ -191,9 +190,9 @@ class GeminiReader:
 
     def answer(self) -> Answer:
         if not self._finish:
-            raise cut("gemini")
+            raise failures.cut("the provider")
         if self._finish in _MALFORMED:
-            raise ModelError(f"gemini could not finish a call ({self._finish}): {self._why}", transient=True)
+            raise ModelError(f"the model could not finish a call ({self._finish}): {self._why}", transient=True)
         self._close(None)
         parts = tuple(self._parts)
         finish = _FINISHES.get(self._finish, "other")
@@ -258,7 +257,7 @@ def _usage(usage: _Usage) -> Usage:
 
 
 def _opaque(signature: str, model: str) -> Opaque:
-    return Opaque(format=NAME, model=model, data=msgspec.Raw(_encode({"thoughtSignature": signature})))
+    return Opaque(format=NAME, model=model, data=msgspec.Raw(encode({"thoughtSignature": signature})))
 
 
 def _generation_config(head: Head, model: str) -> Mapping[str, object]:
@@ -292,7 +291,7 @@ def _user_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
     if not inside:
         yield from (_media(media) for outcome in outcomes for media in outcome.media)
     for part in turn.parts:
-        if isinstance(part, Text):
+        if isinstance(part, Text) and part.text:
             yield {"text": part.text}
         elif isinstance(part, Media):
             yield _media(part)
@@ -300,9 +299,8 @@ def _user_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
 
 def _response(outcome: Outcome, *, media: bool) -> Mapping[str, object]:
     key = "output" if outcome.status == "ok" else "error"
-    text = outcome.text or ("" if outcome.status == "ok" else outcome.status)
     inner = {"parts": [_media(m) for m in outcome.media]} if media and outcome.media else {}
-    return {"id": outcome.call, "name": outcome.tool, "response": {key: text}, **inner}
+    return {"id": wire_id(outcome.call), "name": outcome.tool, "response": {key: outcome_text(outcome)}, **inner}
 
 
 def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
@@ -310,14 +308,15 @@ def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
     for part in turn.parts:
         signature = _signature(part, model)
         match part:
-            case Text(text=text):
+            case Text(text=text) if text:
                 yield {"text": text, **signature}
             case Thinking(text=text) if signature:
                 yield {"text": text, "thought": True, **signature}
             case Media():
                 yield _media(part)
             case Call():
-                call = {"id": part.id, "name": part.tool, "args": _arguments(part.arguments)}
+                args = msgspec.Raw(arguments(part.arguments))
+                call = {"id": wire_id(part.id), "name": part.tool, "args": args}
                 first = {"thoughtSignature": unsigned} if unsigned else {}
                 yield {"functionCall": call, **(signature or first)}
                 unsigned = ""
@@ -326,21 +325,11 @@ def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
 
 
 def _signature(part: Part, model: str) -> Mapping[str, object]:
-    opaque = part.opaque if isinstance(part, Text | Thinking | Call) else None
-    if opaque is None or (opaque.format, opaque.model) != (NAME, model):
-        return {}
-    return msgspec.json.decode(opaque.data, type=dict[str, object])
-
-
-def _arguments(text: str) -> object:
-    """The wire wants an object; what the model wrote instead is kept as text."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError:
-        return {"text": text}
+    kept = opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking | Call) else None
+    return {} if kept is None else msgspec.json.decode(kept, type=dict[str, object])
 
 
 def _media(media: Media) -> Mapping[str, object]:
     if media.data is None:
-        return {"text": f"[{media.mime} {media.name or media.path}]"}
+        return {"text": media_note(media)}
     return {"inlineData": {"mimeType": media.mime, "data": media.data}}

@@ -13,16 +13,29 @@ from typing import Literal
 
 import msgspec
 
-from retinue.models.failures import classify, cut
-from retinue.models.options import with_options
+from retinue.models import failures
+from retinue.models.encode import EMPTY, arguments, encode, media_note, opaque_for, open_object, outcome_text, wire_id
 from retinue.ports.model import Answer, Delta, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
 from retinue.schema.ids import CallId
 from retinue.schema.message import Call, Media, Opaque, Outcome, Part, Text, Thinking, Turn
 
-NAME = "openai_responses"
+NAME = "openai-responses"
 
+_OURS = frozenset(
+    {
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "stream",
+        "previous_response_id",
+        "conversation",
+        "prompt",
+        "background",
+    }
+)
 _REASONS = re.compile(r"(o\d|gpt-[5-9]|codex)(?!.*-chat)")
 _NEVER_REASONS = re.compile(r"gpt-[34]|chatgpt-|.*-chat-latest$")
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "filtered"}
@@ -33,7 +46,6 @@ _TEXT_DELTAS: Mapping[str, Literal["text", "thinking"]] = {
     "response.reasoning_summary_text.delta": "thinking",
     "response.reasoning_text.delta": "thinking",
 }
-_encode = msgspec.json.encode
 
 
 class OpenAIResponses:
@@ -63,11 +75,11 @@ class OpenAIResponses:
         if head.output_schema is not None:
             form = {"type": "json_schema", "name": "result", "strict": False, "schema": msgspec.Raw(head.output_schema)}
             fields["text"] = {"format": form}
-        return Fragment(_encode(with_options(fields, head.options)))
+        return Fragment(open_object(fields, head.options, _OURS) + b',"input":[')
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         items = _user_items(turn) if turn.role == "user" else _assistant_items(turn, model)
-        return Fragment(b",".join(map(_encode, items)))
+        return Fragment(b",".join(map(encode, items)))
 
     def path(self, model: str, *, stream: bool) -> str:
         return "/responses"
@@ -78,9 +90,9 @@ class OpenAIResponses:
     def body(self, request: Request, model: str) -> bytes:
         items = [t.data for t in request.turns if t.data]
         if request.tail:
-            items.append(_encode(_message("user", [_input_text(request.tail)])))
-        ending = b'],"stream":true}' if request.stream else b'],"stream":false}'
-        return b"".join((request.head.data[:-1], b',"input":[', b",".join(items), ending))
+            items.append(encode(_message("user", [_input_text(request.tail)])))
+        ending = b'],"stream":true}' if request.stream else b"]}"
+        return b"".join((request.head.data, b",".join(items), ending))
 
     def reader(self, model: str) -> "ResponsesReader":
         return ResponsesReader(model)
@@ -89,7 +101,7 @@ class OpenAIResponses:
         return _answer(_response(body), {}, model)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-        return classify("openai", status, headers, body)
+        return failures.classify("the provider", status, headers, body)
 
 
 class _Text(msgspec.Struct, frozen=True):
@@ -166,6 +178,7 @@ class ResponsesReader:
     def __init__(self, model: str) -> None:
         self._model = model
         self._items: dict[int, msgspec.Raw] = {}
+        self._calls = 0
         self._end: _Response | None = None
 
     def feed(self, event: str, data: bytes, on_delta: OnDelta | None) -> None:
@@ -176,7 +189,7 @@ class ResponsesReader:
         except msgspec.ValidationError:
             return  # of a kind we do not know; what must not be lost is in kinds we do
         except msgspec.DecodeError as error:
-            raise ModelError(f"openai sent an event that is not JSON: {error}", transient=True) from error
+            raise ModelError(f"the provider sent an event that is not JSON: {error}", transient=True) from error
         match found.type:
             case "response.output_item.done":
                 self._items[found.output_index] = msgspec.Raw(bytes(found.item))
@@ -184,41 +197,41 @@ class ResponsesReader:
                 self._end = _response(bytes(found.response))
             case "error":
                 raise _failed(found.error or _Failure(code=found.code, message=found.message))
+            case _ if on_delta is not None:
+                self._show(found, on_delta)
             case _:
-                delta = None if on_delta is None else _delta(found)
-                if on_delta is not None and delta is not None:
-                    on_delta(delta)
+                pass
 
     def answer(self) -> Answer:
         if self._end is None:
-            raise cut("openai")
+            raise failures.cut("the provider")
         return _answer(self._end, self._items, self._model)
 
-
-def _delta(event: _Event) -> Delta | None:
-    kind = _TEXT_DELTAS.get(event.type)
-    if kind is not None:
-        return Delta(kind=kind, text=event.delta)
-    if event.type == "response.reasoning_summary_part.added" and event.summary_index > 0:
-        return Delta(kind="thinking", text="\n\n")
-    if event.type == "response.output_item.added":
-        item = _read_item(event.item)
-        return Delta(kind="call", text=item.name, index=event.output_index) if item.type == "function_call" else None
-    return None
+    def _show(self, event: _Event, on_delta: OnDelta) -> None:
+        kind = _TEXT_DELTAS.get(event.type)
+        if kind is not None:
+            on_delta(Delta(kind=kind, text=event.delta))
+        elif event.type == "response.reasoning_summary_part.added" and event.summary_index > 0:
+            on_delta(Delta(kind="thinking", text="\n\n"))
+        elif event.type == "response.output_item.added":
+            item = _read_item(event.item)
+            if item.type == "function_call":
+                on_delta(Delta(kind="call", text=item.name, index=self._calls))
+                self._calls += 1
 
 
 def _response(body: bytes) -> _Response:
     try:
         return _whole.decode(body)
     except msgspec.DecodeError as error:
-        raise ModelError(f"openai sent something that is not a response: {error}", transient=True) from error
+        raise ModelError(f"the provider sent something that is not a response: {error}", transient=True) from error
 
 
 def _read_item(raw: msgspec.Raw) -> _Item:
     try:
         return _item.decode(raw)
     except msgspec.DecodeError as error:
-        raise ModelError(f"openai sent an output item that can't be read: {error}", transient=True) from error
+        raise ModelError(f"the provider sent an output item that can't be read: {error}", transient=True) from error
 
 
 def _answer(response: _Response, done: Mapping[int, msgspec.Raw], model: str) -> Answer:
@@ -270,7 +283,7 @@ def _parts(raw: msgspec.Raw, item: _Item, model: str) -> Iterator[Part]:
             yield Thinking(text=text, opaque=_opaque(_without_status(raw), model) if kept else None)
         case "message":
             text = "".join(c.text or c.refusal for c in item.content or ())
-            phase = _opaque(_encode({"phase": item.phase}), model) if item.phase else None
+            phase = _opaque(encode({"phase": item.phase}), model) if item.phase else None
             if text:
                 yield Text(text=text, opaque=phase)
         case "function_call":
@@ -286,13 +299,13 @@ def _opaque(data: bytes, model: str) -> Opaque:
 def _without_status(raw: msgspec.Raw) -> bytes:
     item = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     item.pop("status", None)
-    return _encode(item)
+    return encode(item)
 
 
 def _failed(failure: _Failure) -> ModelError:
     """An error inside a stream has no status; its code says what a status would."""
     status = _STATUS_OF_CODE.get(str(failure.code or failure.type or "server_error"), 400)
-    return classify("openai", status, {}, _encode({"error": failure}))
+    return failures.classify("the provider", status, {}, encode({"error": failure}))
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, object]) -> Mapping[str, object]:
@@ -304,38 +317,43 @@ def _user_items(turn: Turn) -> Iterator[Mapping[str, object]]:
     for part in turn.parts:
         match part:
             case Outcome():
-                yield {"type": "function_call_output", "call_id": part.call, "output": _output(part)}
+                yield {"type": "function_call_output", "call_id": wire_id(part.call), "output": _output(part)}
             case Text():
-                content.append(_input_text(part.text))
+                if part.text:
+                    content.append(_input_text(part.text))
             case Media():
                 content.append(_media(part))
             case Thinking() | Call():
                 pass
-    if content:
-        yield _message("user", content)
+    if content or not turn.parts:
+        yield _message("user", content or [_input_text(EMPTY)])
 
 
 def _assistant_items(turn: Turn, model: str) -> Iterator[object]:
     """Reasoning goes back only in front of what it led to: alone, the API refuses it."""
     pending: list[msgspec.Raw] = []
     for part in turn.parts:
-        opaque = part.opaque if isinstance(part, Text | Thinking) else None
-        ours = opaque is not None and (opaque.format, opaque.model) == (NAME, model)
-        if isinstance(part, Thinking) and opaque is not None and ours:
-            pending.append(opaque.data)
+        kept = opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking) else None
+        if isinstance(part, Thinking) and kept is not None:
+            pending.append(kept)
         if not isinstance(part, Text | Call):
             continue
         yield from pending
         pending.clear()
         if isinstance(part, Call):
-            yield {"type": "function_call", "call_id": part.id, "name": part.tool, "arguments": part.arguments}
+            yield _call(part)
             continue
-        phase = msgspec.json.decode(opaque.data, type=dict[str, str]) if opaque is not None and ours else {}
+        phase = {} if kept is None else msgspec.json.decode(kept, type=dict[str, str])
         yield {**_message("assistant", [{"type": "output_text", "text": part.text}]), **phase}
 
 
+def _call(call: Call) -> Mapping[str, object]:
+    text = arguments(call.arguments).decode()
+    return {"type": "function_call", "call_id": wire_id(call.id), "name": call.tool, "arguments": text}
+
+
 def _output(outcome: Outcome) -> str | Sequence[Mapping[str, object]]:
-    text = outcome.text or outcome.status
+    text = outcome_text(outcome)
     return [_input_text(text), *map(_media, outcome.media)] if outcome.media else text
 
 
@@ -349,7 +367,7 @@ def _input_text(text: str) -> Mapping[str, object]:
 
 def _media(media: Media) -> Mapping[str, object]:
     if media.data is None:
-        return _input_text(f"[{media.mime} {media.name or media.path}]")
+        return _input_text(media_note(media))
     url = f"data:{media.mime};base64,{media.data}"
     if media.mime.startswith("image/"):
         return {"type": "input_image", "image_url": url}

@@ -1,0 +1,130 @@
+"""Every provider we do not speak to ourselves, through pydantic-ai's model classes.
+
+An extra (`retinue[bridge]`), loaded at the first request because it is heavy; the
+conversion in both directions is in `retinue.models.bridge_messages`. The library
+retries nothing: that is the runtime's business.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from retinue.models import neutral
+from retinue.ports.model import Answer, Fragment, Head, OnDelta, Request
+from retinue.schema.completion import Usage
+from retinue.schema.errors import ModelError
+from retinue.schema.message import Turn
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model as LibraryModel
+    from pydantic_ai.providers import Provider
+
+NAME = "bridge"
+
+
+class BridgeModel:
+    """One model of the library.
+
+    Args:
+        model: What the library calls it, `groq:llama-3.3-70b` or `bedrock:…`; or one of its models.
+        name: Ours, `provider/model`.
+        base_url: Where to send requests instead of the provider's own place.
+        api_key: Instead of the variable that the library reads.
+        price: Nano-dollars for a usage.
+    """
+
+    def __init__(
+        self,
+        model: "str | LibraryModel",
+        *,
+        name: str,
+        window: int = 128_000,
+        max_output: int = 8192,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        price: Callable[[Usage], int | None] = lambda _: None,
+    ) -> None:
+        self._wanted = model
+        self._name = name
+        self._window = window
+        self._max_output = max_output
+        self._endpoint = {k: v for k, v in (("base_url", base_url), ("api_key", api_key)) if v is not None}
+        self._price = price
+        self._model: LibraryModel | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def format(self) -> str:
+        return NAME
+
+    @property
+    def window(self) -> int:
+        return self._window
+
+    @property
+    def max_output(self) -> int:
+        return self._max_output
+
+    def encode_head(self, head: Head) -> Fragment:
+        return neutral.encode_head(head)
+
+    def encode_turn(self, turn: Turn) -> Fragment:
+        return neutral.encode_turn(turn)
+
+    def price(self, usage: Usage) -> int | None:
+        return self._price(usage)
+
+    async def ask(self, request: Request, on_delta: OnDelta | None = None) -> Answer:
+        model = await self._opened()
+        from retinue.models import bridge_messages as messages
+
+        asked = messages.asked(request, model, self._name)
+        try:
+            if not request.stream:
+                return messages.answer(await model.request(*asked), self._name)
+            async with model.request_stream(*asked) as stream:
+                async for event in stream:
+                    delta = None if on_delta is None else messages.delta(event)
+                    if on_delta is not None and delta is not None:
+                        on_delta(delta)
+                return messages.answer(stream.get(), self._name)
+        except messages.FAILURES as error:
+            raise messages.failure(error, self._name) from error
+
+    async def close(self) -> None:
+        """Close the library's connections; the next request opens new ones."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.__aexit__(None, None, None)
+
+    async def _opened(self) -> "LibraryModel":
+        async with self._opening:
+            if self._model is None:
+                model = self._wanted if not isinstance(self._wanted, str) else self._found(self._wanted)
+                self._model = await model.__aenter__()
+            return self._model
+
+    def _found(self, wanted: str) -> "LibraryModel":
+        try:
+            from pydantic_ai.exceptions import UserError
+            from pydantic_ai.models import infer_model
+        except ImportError as error:
+            raise ModelError(
+                f"{self._name} is reached through pydantic-ai, which is not installed",
+                hint="pip install 'retinue[bridge]'",
+            ) from error
+        try:
+            return infer_model(wanted, self._provider) if self._endpoint else infer_model(wanted)
+        except ImportError as error:
+            raise ModelError(f"{self._name}: {error}") from error
+        except (UserError, TypeError, ValueError) as error:
+            raise ModelError(f"{self._name} can't be set up: {error}") from error
+
+    def _provider(self, name: str) -> "Provider[object]":
+        from pydantic_ai.providers import infer_provider_class
+
+        return infer_provider_class(name)(**self._endpoint)
