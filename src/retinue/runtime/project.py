@@ -102,7 +102,7 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
             state.unanswered.append(event.id)
             state.last_message = event.id
             if not state.running and len(state.unanswered) == 1:
-                state.first_prompt = text_of(event.parts)
+                state.first = event
         case RunStarted():
             state.runs = event.run
             state.run = RunState(started=event, seq=seq, at=event.at)
@@ -123,11 +123,12 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
         case TurnEnded():
             if run:
                 run.session_turns += 1
+                run.side_steps[event.side] = 0
                 run.active = "b" if event.side == "a" else "a"
             state.answer, state.calls = None, {}
         case GraceStarted():
             if run:
-                run.grace, run.spent = REASONS[event.recovering_from], event.spent
+                run.grace, run.grace_from, run.spent = REASONS[event.recovering_from], event.spent, event.spent
             state.answer, state.calls, state.attempts = None, {}, Attempts()
         case _:
             assert_never(event)
@@ -161,7 +162,8 @@ def _apply_step(state: State, seq: Seq, event: StepEvent) -> None:
         case ContextCompacted() | AuxiliaryUsed():
             _charge(state, event)
             if isinstance(event, ContextCompacted):
-                state.compactions += 1
+                state.compacted, state.attempts.compacted = event, True
+                state.context_tokens[event.side] = 0
         case HistoryChanged() | HookFailed():
             pass
         case _:
@@ -177,6 +179,7 @@ def _take_answer(state: State, seq: Seq, event: ModelAnswered) -> None:
         last, times = state.repeated
         state.repeated = (signature, times + 1 if signature == last else 1)
     state.steps += 1
+    state.context_tokens[event.side] = event.usage.total
     if state.run:
         state.run.steps += 1
         state.run.side_steps[event.side] += 1

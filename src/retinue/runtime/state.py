@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from retinue.schema.completion import CallSummary, Completion, Reason, Usage
 from retinue.schema.events.children import ChildStarted, FileAttached, VariablesRequested
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
-from retinue.schema.events.runs import RunStarted, RunWaiting
-from retinue.schema.events.steps import ModelAnswered, ModelAsked
+from retinue.schema.events.runs import MessageReceived, RunStarted, RunWaiting
+from retinue.schema.events.steps import ContextCompacted, ModelAnswered, ModelAsked
 from retinue.schema.events.threads import Pin, SegmentStarted, ThreadStarted
 from retinue.schema.ids import CallId, MessageId, QuestionId, Seq, ThreadId
 from retinue.schema.message import Call, Outcome, calls_of
@@ -53,17 +53,18 @@ class RunState:
     active: SideName = "a"
     steps: int = 0
     side_steps: dict[SideName, int] = field(default_factory=lambda: {"a": 0, "b": 0})
+    """Of the turn under way."""
     session_turns: int = 0
     spent: float = 0.0
     """Active seconds up to the last event that says so."""
     grace: Reason | None = None
+    """What the recovery turn recovers from, once it has begun."""
+    grace_from: float = 0.0
     usage: Usage = Usage()
     cost: int | None = 0
     calls: list[CallSummary] = field(default_factory=list[CallSummary])
     last_text: str = ""
     completion: Completion | None = None
-    cancelled: str | None = None
-    """Why a person ended the run, before its completion is written."""
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class Attempts:
     candidate: int = 0
     retry_at: float | None = None
     overflowed: bool = False
+    compacted: bool = False
     exhausted: str | None = None
     """The last error, once no candidate is left."""
 
@@ -93,8 +95,8 @@ class State:
     unanswered: list[MessageId] = field(default_factory=list[MessageId])
     """Messages since the last request; they start a run when none is on."""
     last_message: MessageId | None = None
-    first_prompt: str = ""
-    """Text of the message that starts, or will start, the run."""
+    first: MessageReceived | None = None
+    """The message that starts, or will start, the run."""
     asked: ModelAsked | None = None
     asked_seq: Seq = 0
     answer: ModelAnswered | None = None
@@ -108,7 +110,9 @@ class State:
     questions: dict[QuestionId, QuestionAsked] = field(default_factory=dict[QuestionId, QuestionAsked])
     taints: set[str] = field(default_factory=set[str])
     files: dict[str, FileAttached] = field(default_factory=dict[str, FileAttached])
-    compactions: int = 0
+    context_tokens: dict[SideName, int] = field(default_factory=lambda: {"a": 0, "b": 0})
+    """What the last request and its answer took of the window, as the provider counted."""
+    compacted: ContextCompacted | None = None
     steps: int = 0
     usage: Usage = Usage()
     cost: int | None = 0

@@ -20,6 +20,8 @@ class MessageReceived(Event, frozen=True, kw_only=True, tag="message.received"):
     silent: bool = False
     sender: ThreadId | None = None
     """The child or parent it came from."""
+    inputs: Mapping[str, object] = {}
+    """The agent's declared inputs, when this message starts its run."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run.started"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from retinue.schema.agent import AgentDefinition, Compaction, SandboxMode
+from retinue.schema.agent import AgentDefinition, Budget, Compaction, SandboxMode
 from retinue.schema.events.base import Event
 from retinue.schema.ids import CallId, Seq, ThreadId
 from retinue.schema.permission import Rule
@@ -48,9 +48,12 @@ class ThreadStarted(Event, frozen=True, kw_only=True, tag="thread.started"):
     """Denies that descend from operator, user, project and session of the callers."""
     read_only: bool = False
     """A planning caller's ceiling."""
+    budget: Budget = Budget()
+    """Caps asked for by whoever started it, over the definition's."""
     capped: bool = False
     """A budget of its own or of a caller limits it, so every request is reserved first."""
     sandbox: SandboxMode = "auto"
+    max_depth: int | None = None
     blocking: bool = False
     resumable: bool = False
     explicit_communication: bool = False

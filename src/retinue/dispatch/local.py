@@ -1,0 +1,109 @@
+"""Who runs a thread in one process: claims what is runnable and keeps one task per thread.
+
+Knows nothing of what running means: `app` hands in `run`, which drives a claimed
+thread until it parks, and `look`, which is told of threads that somebody wrote to.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from retinue.ports.clock import Clock
+from retinue.ports.store import Claim, Store
+from retinue.schema.errors import StoreUnavailable
+from retinue.schema.ids import ThreadId
+
+log = logging.getLogger("retinue.dispatch")
+_IDLE = 5.0
+"""Seconds between looks when nothing is due and nobody wakes us."""
+
+
+class LocalDispatcher:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        owner: str,
+        run: Callable[[Claim], Awaitable[None]],
+        look: Callable[[Sequence[ThreadId]], Awaitable[None]],
+        lease: float = 30.0,
+        at_once: int = 4096,
+        steal: bool = True,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._owner = owner
+        self._run = run
+        self._look = look
+        self._lease = lease
+        self._at_once = at_once
+        self._steal = steal
+        self._tasks: dict[ThreadId, asyncio.Task[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._loops = [asyncio.create_task(self._claim_loop()), asyncio.create_task(self._renew_loop())]
+
+    @property
+    def active(self) -> int:
+        return len(self._tasks)
+
+    async def idle(self, seconds: float) -> bool:
+        """Wait until no thread is being driven; False when the time is up first."""
+        tasks = list(self._tasks.values())
+        if not tasks:
+            return True
+        _, pending = await asyncio.wait(tasks, timeout=seconds)
+        return not pending
+
+    async def stop(self) -> None:
+        """Stop claiming and cancel what runs: the logs say where to go on."""
+        running = [*self._loops, *self._tasks.values()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _claim_loop(self) -> None:
+        try:
+            while True:
+                free = self._at_once - len(self._tasks)
+                claims: Sequence[Claim] = ()
+                if free > 0:
+                    claims = await self._store.claim(
+                        self._owner, now=self._clock.now(), lease=self._lease, limit=min(free, 64), steal=self._steal
+                    )
+                for claim in claims:
+                    self._tasks[claim.thread] = asyncio.create_task(self._drive(claim))
+                if not claims:
+                    await self._wait()
+        except StoreUnavailable:
+            log.exception("the store is gone; no thread is started any more")
+
+    async def _wait(self) -> None:
+        due = await self._store.next_due()
+        timeout = _IDLE if due is None else min(max(due - self._clock.now(), 0.0), _IDLE)
+        if len(self._tasks) >= self._at_once:
+            timeout = max(timeout, 0.05)
+        await self._store.work(timeout)
+        if self._tasks and (unread := await self._store.unread(self._owner)):
+            await self._look(unread)
+
+    async def _drive(self, claim: Claim) -> None:
+        try:
+            await self._run(claim)
+        except StoreUnavailable:
+            log.exception("thread %s stops: the store is gone", claim.thread)
+        finally:
+            if self._tasks.get(claim.thread) is asyncio.current_task():
+                del self._tasks[claim.thread]
+
+    async def _renew_loop(self) -> None:
+        while True:
+            await self._clock.sleep(self._lease / 3)
+            if not self._tasks:
+                continue
+            lost = await self._store.renew(self._owner, list(self._tasks), lease_until=self._clock.now() + self._lease)
+            for thread in lost:
+                if task := self._tasks.get(thread):
+                    task.cancel()

@@ -1,0 +1,220 @@
+"""Settles the calls of a step: every call gets exactly one outcome.
+
+Calls are taken in order, in groups: neighbours that only read, or only start
+children, go at once; a write is a barrier; a completion or binding is one too, and
+what comes after it is skipped. Outcomes are recorded as they come.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool
+from retinue.runtime import permit, questions
+from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
+from retinue.runtime.hooks import HookKind, pass_through
+from retinue.runtime.offer import side_definition, tools_for
+from retinue.runtime.state import CallState
+from retinue.runtime.stops import side_of
+from retinue.runtime.system_tools import SystemTool
+from retinue.runtime.work import Aborted, Work
+from retinue.schema.agent import ToolOverride
+from retinue.schema.events.people import TaintMarked
+from retinue.schema.events.steps import CallSettled, CallStarted, HookFailed
+from retinue.schema.message import Outcome, OutcomeStatus
+from retinue.schema.thread import SideName
+
+log = logging.getLogger("retinue.calls")
+AnyTool = Tool | SystemTool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that may run now."""
+
+    state: CallState
+    tool: AnyTool
+    arguments: Mapping[str, object]
+    inspection: Inspection | None = None
+
+
+async def settle_calls(work: Work) -> bool:
+    """Move the open calls on as far as they go; False when all that is left must wait."""
+    before = work.state.head
+    side: SideName = work.state.answer.side if work.state.answer else "a"
+    tools = await tools_for(work, side)
+    questions.expire(work)
+    while group := _next_group(work, tools, side):
+        ready = [r for state in group if (r := await _prepare(work, state, tools)) is not None]
+        if ready:
+            await work.flush()
+            await _run_all(work, ready)
+        if any(state.outcome is None for state in group):
+            break
+    return work.state.head > before
+
+
+def _next_group(work: Work, tools: Mapping[str, AnyTool], side: SideName) -> list[CallState]:
+    """The open calls at the front that may go together; later ones are skipped once a run is over."""
+    stoppers = _stoppers(work, side)
+    ended = False
+    group: list[CallState] = []
+    for state in work.state.calls.values():
+        name = COMPLETE if state.call.tool == ALIAS else state.call.tool
+        if state.outcome is not None:
+            ended = ended or (name in stoppers and state.outcome.status == "ok")
+            if group:
+                break
+            continue
+        if ended:
+            _skip(work, state, name)
+            continue
+        if name in stoppers or not _together(tools.get(name)):
+            return group or [state]
+        group.append(state)
+    return group
+
+
+def _stoppers(work: Work, side: SideName) -> frozenset[str]:
+    config = side_of(work.state, side)
+    bindings = {b.name for b in (config.session_stop, config.session_fail) if b}
+    return frozenset({*NAMES, *bindings, *({config.stop_tool} if config.stop_tool else ())})
+
+
+def _together(tool: AnyTool | None) -> bool:
+    return tool is None or tool.spec.effect == "read" or (isinstance(tool, SystemTool) and tool.starts_child)
+
+
+def _skip(work: Work, state: CallState, name: str) -> None:
+    if name in NAMES:
+        _settle(work, state, Result(status="error", text="The run is already completed; one completion counts."))
+    else:
+        _settle(work, state, Result(status="skipped", text="Skipped: the run ended before this call."))
+
+
+async def _prepare(work: Work, state: CallState, tools: Mapping[str, AnyTool]) -> Ready | None:
+    """Check, judge and ask; None when the call is settled already or has to wait."""
+    if state.waits:
+        return None
+    name = COMPLETE if state.call.tool == ALIAS else state.call.tool
+    tool = tools.get(name)
+    if tool is None:
+        _settle(work, state, _unknown(name, tools))
+        return None
+    override = work.state.pin.definition.tool_overrides.get(name, ToolOverride())
+    arguments = work.runtime.check(with_default_status(state.call.tool, state.call.arguments), tool.spec, override)
+    if isinstance(arguments, Rejected):
+        _settle(work, state, Result(status="error", text=arguments.message))
+        return None
+    if isinstance(tool, SystemTool):
+        return Ready(state=state, tool=tool, arguments=arguments)
+    if not await questions.loop_may_go_on(work, state):
+        return None
+    inspection = None
+    if isinstance(tool, Inspects):
+        inspection = await tool.inspect(arguments, permit.context(work, state, override))
+    refusal = await permit.refusal(work, state, tool, arguments, inspection)
+    if refusal is not None:
+        _settle(work, state, refusal)
+        return None
+    return None if state.waits else Ready(state=state, tool=tool, arguments=arguments, inspection=inspection)
+
+
+def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Result:
+    near = get_close_matches(name, tools, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    return Result(status="error", text=f"There is no tool `{name}` here.{hint} You have: {', '.join(sorted(tools))}.")
+
+
+async def _run_all(work: Work, ready: list[Ready]) -> None:
+    for item in ready:
+        if isinstance(item.tool, SystemTool):
+            result = await item.tool.settle(work, item.state, item.arguments)
+            if result is not None:
+                await _finish(work, item.state, result, 0.0)
+    effects = [item for item in ready if not isinstance(item.tool, SystemTool)]
+    if not effects:
+        return
+    for item in effects:
+        if item.tool.spec.effect == "write":
+            work.record(CallStarted(at=work.now, call=item.state.call.id))
+    await work.flush()
+    run = work.state.run
+    left = max(run.started.timeout - work.spent(), 1.0) if run else 60.0
+    try:
+        async with work.abortable(left):
+            if len(effects) == 1:
+                await _run_one(work, effects[0])
+            else:
+                await asyncio.gather(*(_run_one(work, item) for item in effects))
+    except (TimeoutError, Aborted) as stopped:
+        await _cut(work, effects, stopped)
+
+
+async def _cut(work: Work, effects: list[Ready], stopped: TimeoutError | Aborted) -> None:
+    """Work was ended from outside. A write may have happened; a read simply runs again on resume."""
+    for item in effects:
+        if item.state.outcome is not None or (isinstance(stopped, Aborted) and item.tool.spec.effect != "write"):
+            continue
+        status: OutcomeStatus = "interrupted" if isinstance(stopped, Aborted) else "timed_out"
+        text = "Cut off while it ran; it may have had effects." if status == "interrupted" else "The run's time is up."
+        _settle(work, item.state, Result(status=status, text=text))
+    await work.flush()
+
+
+async def _run_one(work: Work, item: Ready) -> None:
+    tool, state = item.tool, item.state
+    assert not isinstance(tool, SystemTool)
+    override = work.state.pin.definition.tool_overrides.get(tool.spec.name, ToolOverride())
+    approved = item.inspection.targets if item.inspection and state.reply else ()
+    context = permit.context(work, state, override, approved=approved)
+    started = work.runtime.clock.monotonic()
+    try:
+        if override.timeout is None:
+            result = await tool.run(item.arguments, context)
+        else:
+            async with asyncio.timeout(override.timeout):
+                result = await tool.run(item.arguments, context)
+    except TimeoutError:
+        result = Result(status="timed_out", text=f"`{tool.spec.name}` did not finish in {override.timeout or 0:g} s.")
+    except Exception:
+        log.exception("tool %s failed in thread %s", tool.spec.name, work.thread)
+        result = Result(status="error", text=f"`{tool.spec.name}` failed unexpectedly. The details are in the log.")
+    result = work.runtime.bound(result, context)
+    await _finish(work, state, result, work.runtime.clock.monotonic() - started)
+    if work.state.open_calls:
+        await work.flush()
+
+
+async def _finish(work: Work, state: CallState, result: Result, duration: float) -> None:
+    side: SideName = work.state.answer.side if work.state.answer else "a"
+    ids = side_definition(work, side).hooks
+    if ids:
+        result = await _hooked(work, "before_store_tool_result", ids, result)
+        kind: HookKind = "after_tool_call_success" if result.status == "ok" else "after_tool_call_failure"
+        result = await _hooked(work, kind, ids, result)
+    for label in result.taints:
+        if label in ("private", "untrusted") and label not in work.state.taints:
+            work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
+    _settle(work, state, result, duration)
+
+
+async def _hooked(work: Work, kind: HookKind, ids: tuple[str, ...], result: Result) -> Result:
+    changed, _, failures = await pass_through(work.runtime.hooks.named(ids, kind), result, work.state)
+    for failure in failures:
+        work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
+    return changed
+
+
+def _settle(work: Work, state: CallState, result: Result, duration: float = 0.0) -> None:
+    outcome = Outcome(
+        call=state.call.id,
+        tool=state.call.tool,
+        status=result.status,
+        text=work.runtime.redact(result.text),
+        media=result.media,
+        metadata=result.metadata,
+    )
+    work.record(CallSettled(at=work.now, outcome=outcome, duration=round(duration, 4)))

@@ -1,0 +1,77 @@
+"""What the loop may use: every port it needs, in one frozen value built by `app`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from retinue.policy.rules import Tier
+from retinue.ports.clock import Clock
+from retinue.ports.memory import Grants, Memory
+from retinue.ports.model import Models
+from retinue.ports.store import Store
+from retinue.ports.tool import BoundResult, CheckArguments, Toolbox
+from retinue.runtime.context import ContextCache
+from retinue.runtime.hooks import Hooks
+from retinue.runtime.live import Live
+from retinue.schema.agent import SandboxMode
+from retinue.schema.events.threads import Pin
+from retinue.schema.ids import ThreadId
+
+
+class Agents(Protocol):
+    """The catalog as the loop sees it."""
+
+    def pin(self, name: str) -> Pin:
+        """The agent of that name, ready to be pinned.
+
+        Raises:
+            AgentNotFound, AmbiguousAgent, Untrusted, DefinitionError, SourceUnavailable.
+        """
+        ...
+
+    def delegates(self) -> tuple[Pin, ...]:
+        """Every visible agent that others may call by default (category subagent or all)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Numbers of the loop; the defaults are the product's."""
+
+    lease: float = 30.0
+    retries: int = 5
+    retry_from: float = 2.0
+    grace: float = 60.0
+    max_depth: int = 5
+    repeated_calls: int = 3
+    default_session_turns: int = 40
+    variables_expire: float = 24 * 3600.0
+    children_at_once: int = 16
+    titles: bool = True
+    per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    store: Store
+    models: Models
+    toolbox: Toolbox
+    clock: Clock
+    agents: Agents
+    check: CheckArguments
+    bound: BoundResult
+    contexts: ContextCache
+    live: Live
+    hooks: Hooks
+    memory: Memory
+    grants: Grants
+    files: Callable[[ThreadId], Path]
+    """The folder of a thread's own files."""
+    tiers: tuple[Tier, ...] = ()
+    """Rules of operator, user and project."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    sandbox: SandboxMode = "auto"
+    tuning: Tuning = field(default_factory=Tuning)
+    redact: Callable[[str], str] = lambda text: text

@@ -1,0 +1,106 @@
+"""The loop: drain the queue, decide, act, persist, until there is nothing to do but wait."""
+
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from retinue.ports.store import Claim, Park
+from retinue.runtime.calls import settle_calls
+from retinue.runtime.completion import Finish
+from retinue.runtime.deps import Runtime
+from retinue.runtime.ending import complete
+from retinue.runtime.inbox import drain
+from retinue.runtime.moves import Ask, Rest, SettleCalls, StartRun, Wait, next_move, wait_for
+from retinue.runtime.recovery import recover
+from retinue.runtime.start import start_run
+from retinue.runtime.step import ask
+from retinue.runtime.stops import EndTurn, Grace
+from retinue.runtime.titles import after_completion
+from retinue.runtime.work import Work, load_work
+from retinue.schema.errors import Fenced
+from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
+
+log = logging.getLogger("retinue.runtime")
+
+
+async def run_thread(runtime: Runtime, claim: Claim, attach: Callable[[Work], None]) -> None:
+    """Drive a claimed thread until it parks. `attach` lets others abort what is in flight."""
+    work = await load_work(runtime, claim)
+    attach(work)
+    try:
+        recover(work)
+        while not await _move(work):
+            pass
+    except Fenced:
+        log.info("thread %s has another owner now", claim.thread)
+    except Exception:
+        log.exception("thread %s failed", claim.thread)
+        await _fail(work)
+
+
+async def _move(work: Work) -> bool:
+    """One move; True when the thread is parked."""
+    await drain(work)
+    move = next_move(work.state, now=work.now, spent=work.spent(), grace=work.runtime.tuning.grace)
+    match move:
+        case Rest():
+            return await _park(work, None)
+        case Wait():
+            return await _park(work, move)
+        case StartRun():
+            _finish(work, await start_run(work))
+        case Ask():
+            _finish(work, await ask(work))
+        case SettleCalls():
+            progressed = await settle_calls(work)
+            if work.looping:
+                complete(work, _looping(work))
+            elif not progressed:
+                return await _park(work, wait_for(work.state, now=work.now, spent=work.spent()))
+        case Finish():
+            complete(work, move)
+        case EndTurn():
+            work.record(TurnEnded(at=work.now, side=move.side, why=move.why, text=move.text))
+        case Grace():
+            work.record(
+                GraceStarted(
+                    at=work.now, recovering_from=move.recovering_from, text=move.text, spent=round(work.spent(), 3)
+                )
+            )
+        case _:
+            assert_never(move)
+    return False
+
+
+def _finish(work: Work, finish: Finish | None) -> None:
+    if finish is not None:
+        complete(work, finish)
+
+
+def _looping(work: Work) -> Finish:
+    call, times = work.state.repeated
+    error = f"The same call was made {times} times in a row and nobody can be asked: {call[:200]}"
+    return Finish(result="", status="FAILED", reason="loop", error=error)
+
+
+async def _park(work: Work, wait: Wait | None) -> bool:
+    """Give the thread up, unless something was said to it meanwhile."""
+    if wait is None:
+        await after_completion(work)
+    elif work.state.status != "waiting":
+        work.record(
+            RunWaiting(at=work.now, waiting_for=wait.waiting_for, spent=round(work.spent(), 3), until=wait.until)
+        )
+    committed = await work.flush(Park(inbox_head=work.drained, until=wait.until if wait else None))
+    return committed is not None and committed.parked
+
+
+async def _fail(work: Work) -> None:
+    """A bug must not lose the thread: it ends the run with a general sentence, and the log has the rest."""
+    error = "An internal error ended the run. The details are in the log."
+    try:
+        if work.state.running:
+            complete(work, Finish(result="", status="FAILED", reason="error", error=error))
+        await work.flush(Park(inbox_head=work.inbox_head))
+    except Exception:
+        log.exception("thread %s could not be closed", work.thread)

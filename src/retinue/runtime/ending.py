@@ -1,0 +1,80 @@
+"""How runs and threads end: completions, cancels, terminations, and what they owe to parent and children."""
+
+import msgspec
+
+from retinue.ports.store import InboxEntry
+from retinue.runtime.completion import Finish, completion_of
+from retinue.runtime.work import Work
+from retinue.schema import inbox
+from retinue.schema.completion import Reason
+from retinue.schema.events.people import QuestionSettled
+from retinue.schema.events.runs import RunCompleted
+from retinue.schema.events.steps import CallSettled
+from retinue.schema.events.threads import ThreadTerminated
+from retinue.schema.message import Outcome
+
+
+def complete(work: Work, finish: Finish) -> None:
+    """Write the completion; the parent hears of it in the same commit."""
+    _close_calls(work, "The run ended before this call.")
+    completion = completion_of(work.state, finish, spent=work.spent())
+    work.record(RunCompleted(at=work.now, completion=completion))
+    report = inbox.ChildReport(
+        child=work.thread,
+        kind="completed",
+        completion=completion,
+        attachments=finish.attachments,
+        taints=tuple(sorted(work.state.taints)),
+    )
+    tell_parent(work, report, f"run:{work.state.runs}")
+
+
+def cancel(work: Work, control: inbox.Control) -> None:
+    """The run ends, the thread stays; children of the run are cancelled with it."""
+    if work.state.running:
+        _end(work, "aborted", control.reason or f"Cancelled by {control.by}.")
+    _tell_children(work, "cancel", control)
+
+
+def terminate(work: Work, control: inbox.Control) -> None:
+    """Soft shutdown: what is in flight ends, nothing new is taken, the parent's registry says so."""
+    if work.state.running:
+        _end(work, "terminated", control.reason or f"Terminated by {control.by}.")
+    _tell_children(work, "terminate", control)
+    work.record(ThreadTerminated(at=work.now, reason=control.reason))
+    tell_parent(work, inbox.ChildReport(child=work.thread, kind="terminated"), "terminated")
+
+
+def _end(work: Work, reason: Reason, error: str) -> None:
+    text = work.state.run.last_text if work.state.run else ""
+    complete(work, Finish(result=text, status="FAILED", reason=reason, error=error))
+
+
+def tell_parent(work: Work, report: inbox.ChildReport, purpose: str) -> None:
+    path = work.state.thread.path
+    if path:
+        entry = InboxEntry(id=f"{work.thread}:{purpose}", kind="child", data=msgspec.json.encode(report), at=work.now)
+        work.send(path[-1].thread, entry)
+
+
+def _tell_children(work: Work, kind: str, control: inbox.Control) -> None:
+    for reference, child in work.state.children.items():
+        if child.done and kind == "cancel":
+            continue
+        entry = InboxEntry(
+            id=f"{work.thread}:{kind}:{work.state.head}",
+            kind="terminate" if kind == "terminate" else "cancel",
+            data=msgspec.json.encode(inbox.Control(by=control.by, reason=control.reason or "The caller ended.")),
+            at=work.now,
+        )
+        work.send(reference, entry)
+
+
+def _close_calls(work: Work, text: str) -> None:
+    """Every call gets exactly one outcome, also when nobody waits for it any more."""
+    for state in work.state.open_calls:
+        if state.question is not None and state.reply is None:
+            asked = state.question
+            work.record(QuestionSettled(at=work.now, id=asked.id, call=asked.call, status="withdrawn"))
+        outcome = Outcome(call=state.call.id, tool=state.call.tool, status="cancelled", text=text)
+        work.record(CallSettled(at=work.now, outcome=outcome))

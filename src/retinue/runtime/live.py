@@ -1,0 +1,127 @@
+"""Text as it comes: deltas in memory, never in the log.
+
+The text of the request under way is kept once per thread; readers take what they
+have not seen yet, so a slow one gets larger pieces and never slows the run.
+"""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Literal
+
+from retinue.ports.model import Delta
+from retinue.schema.completion import Completion
+from retinue.schema.ids import Seq, ThreadId
+
+DeltaKind = Literal["text", "thinking", "call", "output"]
+
+
+@dataclass(slots=True)
+class Partial:
+    """What one request has said so far. `event` is the `model.asked` it belongs to."""
+
+    event: Seq
+    attempt: int
+    pieces: list[tuple[DeltaKind, str]] = field(default_factory=list[tuple[DeltaKind, str]])
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`offset` counts the characters of this kind before it, so that a reader can tell a gap."""
+
+    thread: ThreadId
+    event: Seq
+    attempt: int
+    kind: DeltaKind
+    offset: int
+    text: str
+
+
+class Live:
+    def __init__(self) -> None:
+        self._partial: dict[ThreadId, Partial] = {}
+        self._readers: defaultdict[ThreadId, set[asyncio.Event]] = defaultdict(set)
+        self._expected: defaultdict[ThreadId, list[asyncio.Future[Completion]]] = defaultdict(list)
+
+    def begin(self, thread: ThreadId, event: Seq, attempt: int) -> None:
+        self._partial[thread] = Partial(event, attempt)
+
+    def delta(self, thread: ThreadId, delta: Delta) -> None:
+        self.add(thread, delta.kind, delta.text)
+
+    def add(self, thread: ThreadId, kind: DeltaKind, text: str) -> None:
+        partial = self._partial.get(thread)
+        if partial is None or not text:
+            return
+        partial.pieces.append((kind, text))
+        self._wake(thread)
+
+    def end(self, thread: ThreadId) -> None:
+        self._partial.pop(thread, None)
+
+    def committed(self, thread: ThreadId) -> None:
+        """Events of the thread are on disk: readers look at the log."""
+        self._wake(thread)
+
+    def expect(self, thread: ThreadId) -> "asyncio.Future[Completion]":
+        """The next completion of a thread that this process drives."""
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        self._expected[thread].append(future)
+        return future
+
+    def completed(self, thread: ThreadId, completion: Completion) -> None:
+        for future in self._expected.pop(thread, ()):
+            if not future.done():
+                future.set_result(completion)
+
+    def _wake(self, thread: ThreadId) -> None:
+        if thread in self._readers:
+            for reader in self._readers[thread]:
+                reader.set()
+
+    def partial(self, thread: ThreadId) -> Partial | None:
+        return self._partial.get(thread)
+
+    def listen(self, thread: ThreadId) -> asyncio.Event:
+        wake = asyncio.Event()
+        self._readers[thread].add(wake)
+        return wake
+
+    def join(self, thread: ThreadId, wake: asyncio.Event) -> None:
+        """Let one reader be woken by a further thread."""
+        self._readers[thread].add(wake)
+
+    def leave(self, thread: ThreadId, wake: asyncio.Event) -> None:
+        if readers := self._readers.get(thread):
+            readers.discard(wake)
+            if not readers:
+                del self._readers[thread]
+
+
+class Cursor:
+    """Where one reader stands in a thread's partial text."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Seq, int] = (0, 0)
+        self._index = 0
+        self._offsets: dict[DeltaKind, int] = {}
+
+    def take(self, thread: ThreadId, partial: Partial | None) -> list[Piece]:
+        """What came since the last look, neighbours of one kind joined."""
+        if partial is None:
+            return []
+        if self._of != (partial.event, partial.attempt):
+            self._of, self._index, self._offsets = (partial.event, partial.attempt), 0, {}
+        fresh, self._index = partial.pieces[self._index :], len(partial.pieces)
+        joined: list[Piece] = []
+        start = 0
+        while start < len(fresh):
+            kind, end = fresh[start][0], start + 1
+            while end < len(fresh) and fresh[end][0] == kind:
+                end += 1
+            text = "".join(text for _, text in fresh[start:end])
+            offset = self._offsets.get(kind, 0)
+            self._offsets[kind] = offset + len(text)
+            joined.append(Piece(thread, partial.event, partial.attempt, kind, offset, text))
+            start = end
+        return joined

@@ -1,0 +1,96 @@
+"""Starts a run: evaluates once what a run keeps, and writes it down."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from retinue.definition.template import render, render_agents
+from retinue.runtime import delegation
+from retinue.runtime.completion import Finish
+from retinue.runtime.offer import candidates, side_definition, system_prompt, tools_for
+from retinue.runtime.work import Work
+from retinue.schema.agent import AgentDefinition, CompletionMode
+from retinue.schema.completion import Usage
+from retinue.schema.errors import ModelError
+from retinue.schema.events.runs import RunStarted
+from retinue.schema.message import text_of
+from retinue.schema.thread import SideName
+
+
+async def start_run(work: Work) -> Finish | None:
+    """Record `run.started`; a finish when the run can't go on from here."""
+    state, definition = work.state, work.state.pin.definition
+    work.forget()
+    completion = completion_mode(definition, called=bool(state.thread.path))
+    event = RunStarted(
+        at=work.now,
+        run=state.runs + 1,
+        agent=definition.id,
+        name=definition.name,
+        mode=definition.execution_mode,
+        completion=completion,
+        model="",
+        inputs=state.first.inputs if state.first else {},
+        prompt=text_of(state.first.parts) if state.first else "",
+        max_steps=1 if definition.execution_mode == "single_shot" else definition.max_steps,
+        timeout=definition.timeout,
+        cost_cap=state.thread.budget.cost,
+        token_cap=state.thread.budget.tokens,
+    )
+    try:
+        model = candidates(work, "a")[0].model
+        if definition.side_b is not None:
+            candidates(work, "b")
+    except ModelError as error:
+        work.record(event)
+        return Finish(result="", status="FAILED", reason="error", error=error.message)
+    event = msgspec.structs.replace(event, model=model.name)
+    work.record(await _rendered(work, event))
+    if event.cost_cap is not None and model.price(Usage(input=1000, output=1000)) is None:
+        error = f"No price is known for {model.name}, so a cost budget can't be kept. Use a token budget."
+        return Finish(result="", status="FAILED", reason="budget", error=error)
+    return None
+
+
+def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:
+    if definition.execution_mode in ("single_shot", "streaming"):
+        return "response"
+    if definition.completion is not None:
+        return definition.completion
+    if definition.type == "dual_ai":
+        return "binding"
+    return "explicit" if called or definition.output is not None else "response"
+
+
+async def _rendered(work: Work, event: RunStarted) -> RunStarted:
+    """The system prompt of each AI side and the first user message, templates filled in."""
+    inputs = {name: _text(value) for name, value in event.inputs.items()}
+    sides: tuple[SideName, ...] = ("a", "b") if work.state.dual else ("a",)
+    system: dict[str, str] = {}
+    for side in sides:
+        definition = side_definition(work, side)
+        values = await _values(work, definition, side, event)
+        system[side] = system_prompt(work, definition, values, inputs)
+    definition = work.state.pin.definition
+    query = render(definition.query, await _values(work, definition, "a", event), inputs)
+    return msgspec.structs.replace(event, system=system, query=query if query != event.prompt else None)
+
+
+async def _values(work: Work, definition: AgentDefinition, side: SideName, event: RunStarted) -> Mapping[str, str]:
+    text = definition.prompt + definition.query
+    return {
+        **work.runtime.variables,
+        **definition.variables,
+        "prompt": event.prompt,
+        "agent_name": definition.name,
+        "agent_description": definition.description,
+        "allowed_agents": render_agents(delegation.listed(work, definition)) if "allowed_agents" in text else "",
+        "available_tools": ", ".join(await tools_for(work, side)) if "available_tools" in text else "",
+        "current_time": datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "working_directory": work.state.thread.workspace,
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

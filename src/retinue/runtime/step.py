@@ -1,0 +1,177 @@
+"""Asks the model: one request, reserved before it leaves, recorded when it came back.
+
+Failures are classified here and decided by the fold: try again, the next
+candidate, compact and try once more, or give up.
+"""
+
+from retinue.ports.model import Answer, Candidate, Request
+from retinue.ports.store import Reserve, Settle
+from retinue.runtime import compaction
+from retinue.runtime.completion import Finish
+from retinue.runtime.context import Context
+from retinue.runtime.offer import candidates, head_for
+from retinue.runtime.project import project
+from retinue.runtime.tail import tail_for
+from retinue.runtime.work import Aborted, Work, read_log
+from retinue.schema.completion import Usage
+from retinue.schema.errors import BudgetExceeded, ModelError
+from retinue.schema.events.steps import ModelAnswered, ModelAsked, ModelFailed
+from retinue.schema.ids import call_id
+from retinue.schema.message import Call, Part
+from retinue.schema.thread import SideName
+
+
+async def ask(work: Work) -> Finish | None:
+    """One step's request. Returns a finish when asking is no longer possible."""
+    run = work.state.run
+    assert run is not None
+    side = run.active
+    choice = _candidate(work, side)
+    if isinstance(choice, Finish):
+        return choice
+    head = await head_for(work, side)
+    context = await work.context(side, choice.model)
+    request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
+    if compaction.due(work, context, request, choice.model):
+        await compaction.compact(work, side, choice.model)
+        context = await work.context(side, choice.model)
+        request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
+    if finish := await _announce(work, side, choice, context, request):
+        return finish
+    del context  # while the provider thinks, the cache alone decides what stays in memory
+    await _exchange(work, side, choice, request)
+    return None
+
+
+def _candidate(work: Work, side: SideName) -> Candidate | Finish:
+    found, attempts = candidates(work, side), work.state.attempts
+    if attempts.candidate < len(found):
+        return found[attempts.candidate]
+    error = attempts.exhausted or "No model could be asked."
+    return Finish(result="", status="FAILED", reason="error", error=error)
+
+
+async def _announce(work: Work, side: SideName, choice: Candidate, context: Context, request: Request) -> Finish | None:
+    """Write `model.asked` with its reservation; a finish when the budget does not allow it."""
+    run, state = work.state.run, work.state
+    assert run is not None
+    model = choice.model
+    output = min(state.pin.definition.max_tokens or model.max_output, model.max_output)
+    usage = Usage(input=context.estimate(request), output=output)
+    cost = model.price(usage)
+    capped = state.thread.capped or run.started.cost_cap is not None or run.started.token_cap is not None
+    if capped:
+        await work.flush()
+    asked = ModelAsked(
+        at=work.now,
+        step=run.steps + 1,
+        side=side,
+        model=model.name,
+        format=model.format,
+        attempt=state.attempts.tried + 1,
+        chain=context.chain(request),
+        reserved_cost=cost if capped else None,
+        reserved_tokens=usage.total if capped else 0,
+        note=choice.note,
+    )
+    work.record(asked)
+    if not capped:
+        await work.flush()
+        return None
+    work.ledger(Reserve(request=_request_id(work), cost=cost or 0, tokens=usage.total))
+    try:
+        await work.flush()
+    except BudgetExceeded as refused:
+        work.withdraw(1, project(await read_log(work.runtime, work.thread)))
+        return Finish(result=work.state.run.last_text if work.state.run else "", status="FAILED", reason="budget",
+                      error=refused.message)  # fmt: skip
+    return None
+
+
+def _request_id(work: Work) -> str:
+    return f"{work.thread}:{work.state.asked_seq}"
+
+
+async def _exchange(work: Work, side: SideName, choice: Candidate, request: Request) -> None:
+    live, run = work.runtime.live, work.state.run
+    assert run is not None
+    left = run.started.timeout - work.spent()
+    if run.grace is not None:
+        left = work.runtime.tuning.grace
+    live.begin(work.thread, work.state.asked_seq, work.state.attempts.tried + 1)
+    started = work.runtime.clock.monotonic()
+    try:
+        async with work.abortable(max(left, 1.0)):
+            answer = await choice.model.ask(request, lambda delta: live.delta(work.thread, delta))
+    except (ModelError, TimeoutError, Aborted) as error:
+        _failed(work, choice, error)
+        return
+    finally:
+        live.end(work.thread)
+    _answered(work, side, choice, answer, work.runtime.clock.monotonic() - started)
+
+
+def _answered(work: Work, side: SideName, choice: Candidate, answer: Answer, duration: float) -> None:
+    cost = choice.model.price(answer.usage)
+    work.ledger(Settle(request=_request_id(work), cost=cost, tokens=answer.usage.total))
+    work.record(
+        ModelAnswered(
+            at=work.now,
+            side=side,
+            parts=_numbered(work, answer.parts),
+            finish=answer.finish,
+            usage=answer.usage,
+            cost=cost,
+            duration=round(duration, 4),
+            spent=round(work.spent(), 3),
+        )
+    )
+
+
+def _numbered(work: Work, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Calls get our ids: from the place of this answer in the log, so that they survive anything."""
+    seq, index = work.state.head + 1, 0
+    numbered: list[Part] = []
+    for part in parts:
+        if isinstance(part, Call):
+            id = call_id(work.thread, seq, index)
+            part = Call(id=id, tool=part.tool, arguments=part.arguments, wire_id=part.wire_id, opaque=part.opaque)
+            index += 1
+        numbered.append(part)
+    return tuple(numbered)
+
+
+def _failed(work: Work, choice: Candidate, error: ModelError | TimeoutError | Aborted) -> None:
+    """What a failed request cost is not known: the reservation is charged, as after a crash."""
+    asked = work.state.asked
+    reserved = asked.reserved_tokens if asked else 0
+    cost = asked.reserved_cost if asked else None
+    if reserved:
+        rejected = isinstance(error, ModelError) and error.status is not None
+        work.ledger(Settle(request=_request_id(work), cost=0 if rejected else cost, tokens=0 if rejected else reserved))
+    match error:
+        case ModelError():
+            retry = _retry_in(work, error)
+            work.record(
+                ModelFailed(
+                    at=work.now,
+                    error=work.runtime.redact(f"{choice.model.name}: {error.message}"),
+                    code=error.code,
+                    status=error.status,
+                    retry_in=retry,
+                )
+            )
+        case TimeoutError():
+            work.record(ModelFailed(at=work.now, error="The run's time was up before an answer came.", code="aborted"))
+        case Aborted():
+            work.record(ModelFailed(at=work.now, error="Stopped by a person.", code="aborted"))
+
+
+def _retry_in(work: Work, error: ModelError) -> float | None:
+    tuning, tried = work.runtime.tuning, work.state.attempts.tried
+    if error.code == "context_overflow" or not error.transient or tried + 1 >= tuning.retries:
+        return None
+    if error.retry_after is not None:
+        return error.retry_after
+    backoff = tuning.retry_from * 2**tried
+    return backoff * (1 + 0.25 * (2 * work.runtime.clock.random() - 1))

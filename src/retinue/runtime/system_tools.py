@@ -1,0 +1,103 @@
+"""The tools that belong to the loop itself: they park, complete or start children instead of acting.
+
+The table at the end of `for_agent` is where the next one goes; each lives with
+its subject.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from retinue.ports.tool import Result
+from retinue.runtime.completion import rejection
+from retinue.runtime.state import CallState
+from retinue.runtime.stops import payload, side_of
+from retinue.schema.agent import AgentDefinition, Binding
+from retinue.schema.thread import SideName
+from retinue.schema.tool import ToolSpec
+
+if TYPE_CHECKING:
+    from retinue.ports.tool import Tool
+    from retinue.runtime.work import Work
+
+ALWAYS = frozenset({"request_user_input", "save_memory", "load_memory"})
+"""On unless an agent denies them by name."""
+
+
+class SystemTool(ABC):
+    """A tool that changes the thread and nothing outside it."""
+
+    starts_child = False
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.spec = spec
+
+    @abstractmethod
+    async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
+        """The result, or None when the call now waits for a person or a child."""
+
+
+class Completion(SystemTool):
+    """Accepts or refuses a completion; an accepted one ends the run when the step is settled."""
+
+    async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
+        problem = rejection(work.state.pin.definition, arguments)
+        return Result(status="error", text=problem) if problem else Result(text="Completed.")
+
+
+class BindingTool(SystemTool):
+    """Made from a session binding that names a tool nobody else defines."""
+
+    def __init__(self, spec: ToolSpec, binding: Binding, *, status: bool) -> None:
+        super().__init__(spec)
+        self._binding = binding
+        self._status = status
+
+    async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
+        if self._status:
+            from retinue.runtime.notify import set_status
+
+            await set_status(work, payload(self._binding, state.call.arguments)[0])
+            return Result(text="Status published.")
+        return Result(text="Noted; the session ends here.")
+
+
+def bindings(work: "Work", side: SideName, found: Mapping[str, "Tool | SystemTool"]) -> dict[str, SystemTool]:
+    """Tools for the bindings of a side that no existing tool serves."""
+    config = side_of(work.state, side)
+    made: dict[str, SystemTool] = {}
+    for binding, status in ((config.session_stop, False), (config.session_fail, False), (config.session_status, True)):
+        if binding and binding.name not in found:
+            made[binding.name] = BindingTool(_binding_spec(binding), binding, status=status)
+    if config.stop_tool and config.stop_tool not in found and config.stop_tool not in made:
+        binding = Binding(name=config.stop_tool, message_property=config.stop_tool_response_property)
+        made[config.stop_tool] = BindingTool(_binding_spec(binding), binding, status=False)
+    return made
+
+
+def _binding_spec(binding: Binding) -> ToolSpec:
+    properties: dict[str, object] = {}
+    if binding.message_property:
+        properties[binding.message_property] = {"type": "string", "description": "The message"}
+    if binding.attachments_property:
+        properties[binding.attachments_property] = {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Paths of files to hand over",
+        }
+    return ToolSpec(
+        name=binding.name,
+        description=f"Session control: {binding.name.replace('_', ' ')}.",
+        parameters={
+            "type": "object",
+            "properties": properties,
+            "required": [binding.message_property] if binding.message_property else [],
+        },
+        effect="read",
+    )
+
+
+def for_agent(work: "Work", definition: AgentDefinition) -> "dict[str, SystemTool]":
+    from retinue.runtime import delegation, questions
+
+    return {**questions.tools(), **delegation.tools(work, definition)}

@@ -1,0 +1,19 @@
+"""The volatile end of a request: what changes from step to step and must not spoil the prompt cache."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retinue.runtime.work import Work
+
+
+def tail_for(work: "Work") -> str:
+    """The child registry, while there are children to reason about."""
+    children = work.state.children
+    if not children:
+        return ""
+    lines = ["<children>"]
+    for reference, child in children.items():
+        started = child.started
+        title = f" ({started.title})" if started.title else ""
+        lines.append(f"- {started.name}{title}: reference {reference}, agent {started.agent}, status: {child.status}")
+    return "\n".join([*lines, "</children>"])
