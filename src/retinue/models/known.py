@@ -49,8 +49,20 @@ _LONG: Mapping[str, _Long] = {
     "gemini-3-pro-preview": (200 * _K, 2.0, 1.5),
     "gemini-3.1-pro-preview": (200 * _K, 2.0, 1.5),
     **dict.fromkeys(
-        "gpt-5.4 gpt-5.4-pro gpt-5.5 gpt-5.5-pro gpt-5.6-luna gpt-5.6-sol gpt-5.6-terra "
-        "gpt-6-astra gpt-6-luna gpt-6-sol gpt-6.1-sol gpt-6.1-terra".split(),
+        [
+            "gpt-5.4",
+            "gpt-5.4-pro",
+            "gpt-5.5",
+            "gpt-5.5-pro",
+            "gpt-5.6-luna",
+            "gpt-5.6-sol",
+            "gpt-5.6-terra",
+            "gpt-6-astra",
+            "gpt-6-luna",
+            "gpt-6-sol",
+            "gpt-6.1-sol",
+            "gpt-6.1-terra",
+        ],
         (272 * _K, 2.0, 1.5),
     ),
 }
