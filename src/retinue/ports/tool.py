@@ -42,6 +42,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """SHA-256 of the content that the preview was made from, when there was one."""
 
 
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool returns. An expected failure is a result with another status, not an exception."""
+
+    text: str = ""
+    status: OutcomeStatus = "ok"
+    media: tuple[Media, ...] = ()
+    metadata: Mapping[str, object] = {}
+    taints: tuple[str, ...] = ()
+    """Labels this data carries: private, untrusted."""
+
+
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """What a call would touch and change, seen without touching it.
 
@@ -53,6 +64,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """A unified diff for edits; what a person is shown beside the call."""
     folder: str = ""
     """Where a command runs, absolute: what its relative paths start from when it is judged."""
+    failure: Result | None = None
+    """Why the call can't work: once its targets are judged, settle it with this and ask nobody."""
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +76,6 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 def _undecided(target: Target) -> Decision:
     return Decision(verdict="deny", reason=f"nobody judges file access here, so {target.path} stays closed")
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool returns. An expected failure is a result with another status, not an exception."""
-
-    text: str = ""
-    status: OutcomeStatus = "ok"
-    media: tuple[Media, ...] = ()
-    metadata: Mapping[str, object] = {}
-    taints: tuple[str, ...] = ()
-    """Labels this data carries: private, untrusted."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):

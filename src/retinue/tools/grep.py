@@ -1,0 +1,169 @@
+"""grep: lines that match a regular expression, in the newest files first.
+
+rg first only names the files in which something matches; those that may be seen
+are then searched through the descriptors that were judged. Without rg, Python does both.
+"""
+
+import os
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Annotated, Literal
+
+import msgspec
+
+from retinue.ports.tool import Inspection, Result, ToolContext
+from retinue.tools.attempt import Failed, attempt, declare
+from retinue.tools.change import MOST
+from retinue.tools.descriptors import readable
+from retinue.tools.output import shorten
+from retinue.tools.paths import Found
+from retinue.tools.read import inspect_read
+from retinue.tools.search import Hit, batches, folder, newest_first, shown_name
+from retinue.tools.text import decode, lines_of
+from retinue.tools.walk import files_below, matching_below, ripgrep, run
+from retinue.tools.wildcard import wildcard
+
+_LONGEST = 500
+"""Characters shown of a line; grep is for finding, read for reading."""
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, msgspec.Meta(description="A regular expression.")]
+    path: Annotated[str, msgspec.Meta(description="The folder or file to search.")] = "."
+    include: Annotated[str | None, msgspec.Meta(description="Only files whose name matches, for example `*.py`.")] = (
+        None
+    )
+    output: Annotated[
+        Literal["content", "files", "count"],
+        msgspec.Meta(description="Matching lines, files only, or counts per file."),
+    ] = "content"
+    ignore_case: bool = False
+    context: Annotated[int, msgspec.Meta(ge=0, le=20, description="Lines to show before and after a match.")] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2000, description="At most so many lines, or files.")] = 200
+
+
+class Line(msgspec.Struct, frozen=True):
+    number: int
+    text: str
+    matches: bool
+
+
+class Grep:
+    spec = declare(
+        "grep",
+        "Searches file contents with a regular expression, the most recently changed files first. "
+        "Leaves out what .gitignore leaves out, and binary files.",
+        Arguments,
+        "read",
+    )
+
+    def __init__(self, program: str | None = None, *, use_program: bool = True) -> None:
+        self._program = (program or ripgrep()) if use_program else None
+
+    def resource(self, arguments: Mapping[str, object]) -> str:
+        return str(arguments.get("path") or ".")
+
+    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
+        return await inspect_read(str(arguments.get("path") or "."), context)
+
+    async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
+        return await attempt(self._grep, Arguments, arguments, context)
+
+    def _grep(self, arguments: Arguments, context: ToolContext) -> Result:
+        shown: list[str] = []
+        with folder(arguments.path, context) as root, closing(self._matches(root, arguments, context)) as matches:
+            for name, lines in matches:
+                shown += _shown(name, lines, arguments)
+                if len(shown) > arguments.limit:
+                    break
+        if not shown:
+            return Result(text=f"No match for {arguments.pattern}.")
+        note = f"[The first {arguments.limit}; there are more. Narrow the pattern, the path or include.]"
+        return Result(text="\n".join([*shown[: arguments.limit], *([note] if len(shown) > arguments.limit else [])]))
+
+    def _matches(self, root: Found, arguments: Arguments, context: ToolContext) -> Generator[tuple[str, list[Line]]]:
+        if root.target.kind == "file":
+            hit = Hit(name=shown_name(root.target.path, context), held=root.held)
+            yield from self._search([hit], arguments)
+            return
+        names = newest_first(root.held, self._candidates(root, arguments))
+        for batch in batches(root, names, context):
+            if batch:
+                yield from self._search(batch, arguments)
+
+    def _candidates(self, root: Found, arguments: Arguments) -> list[str]:
+        wanted = arguments.include
+        if self._program:
+            simple = wanted if wanted and "/" not in wanted else None
+            names = matching_below(root.held, _flags(arguments), program=self._program, only=simple)
+            wanted = None if simple else wanted
+        else:
+            names = files_below(root.held, program=None)
+        return [name for name in names if wildcard(wanted).fullmatch(name)] if wanted else names
+
+    def _search(self, hits: Sequence[Hit], arguments: Arguments) -> Iterator[tuple[str, list[Line]]]:
+        found = _by_rg(self._program, hits, arguments) if self._program else _by_python(hits, arguments)
+        return ((hit.name, lines) for hit in hits if (lines := found.get(hit.name)))
+
+
+def _flags(arguments: Arguments) -> list[str]:
+    case = ["--ignore-case"] if arguments.ignore_case else []
+    return [*case, f"--regexp={arguments.pattern}"]
+
+
+class _Text(msgspec.Struct):
+    text: str = ""
+
+
+class _Data(msgspec.Struct):
+    path: _Text | None = None
+    lines: _Text | None = None
+    line_number: int | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    data: _Data
+
+
+def _by_rg(program: str, hits: Sequence[Hit], arguments: Arguments) -> dict[str, list[Line]]:
+    names = {f"/proc/self/fd/{hit.held.fd}" if hasattr(os, "O_PATH") else hit.held.path: hit.name for hit in hits}
+    around = [f"--context={arguments.context}"] if arguments.output == "content" else []
+    command = [program, "--no-config", "--json", *around, *_flags(arguments), "--", *names]
+    output = run(command, folder="/", descriptors=tuple(hit.held.fd for hit in hits))
+    found: dict[str, list[Line]] = {}
+    decoder = msgspec.json.Decoder(_Event)
+    for line in output.splitlines():
+        event = decoder.decode(line)
+        data = event.data
+        if event.type in ("match", "context") and data.path and data.lines and data.line_number:
+            text = data.lines.text.rstrip("\r\n")
+            found.setdefault(names[data.path.text], []).append(Line(data.line_number, text, event.type == "match"))
+    return found
+
+
+def _by_python(hits: Sequence[Hit], arguments: Arguments) -> dict[str, list[Line]]:
+    try:
+        test = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0).search
+    except re.error as error:
+        raise Failed(f"The pattern can't be used: {error}.") from None
+    found: dict[str, list[Line]] = {}
+    around = arguments.context if arguments.output == "content" else 0
+    for hit in hits:
+        with os.fdopen(readable(hit.held), "rb") as file:
+            text = decode(file.read(MOST))
+        lines = lines_of(text.text) if text else []
+        matching = {number for number, line in enumerate(lines) if test(line)}
+        near = sorted({n for m in matching for n in range(m - around, m + around + 1) if 0 <= n < len(lines)})
+        if near:
+            found[hit.name] = [Line(n + 1, lines[n], n in matching) for n in near]
+    return found
+
+
+def _shown(name: str, lines: Sequence[Line], arguments: Arguments) -> list[str]:
+    if arguments.output == "files":
+        return [name]
+    if arguments.output == "count":
+        return [f"{name}:{sum(line.matches for line in lines)}"]
+    return [f"{name}:{x.number}{':' if x.matches else '-'}{shorten(x.text, _LONGEST)}" for x in lines]
