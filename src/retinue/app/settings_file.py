@@ -80,12 +80,22 @@ def read_settings(path: Path) -> SettingsFile:
     return _parse(path, _text(path))
 
 
+def read_fields(path: Path) -> Mapping[str, object]:
+    """A file of keys and values that is no settings file, by its extension."""
+    text = _text(path)
+    return _Reader(path, text).mapping(_decode(path, text), ())
+
+
 def _user(home: Path) -> Tier:
     user, added = _tier("user", home), home / REPOSITORIES
     if not added.exists():
         return user
-    repositories = user.settings.repositories + read_settings(added).repositories
-    settings = msgspec.structs.replace(user.settings, repositories=repositories)
+    more = read_settings(added)
+    settings = msgspec.structs.replace(
+        user.settings,
+        repositories=user.settings.repositories + more.repositories,
+        local_repositories=more.local_repositories or user.settings.local_repositories,
+    )
     return msgspec.structs.replace(user, settings=settings, path=user.path or added)
 
 

@@ -4,7 +4,7 @@ Trust names content: a folder, an id and the hash of what was read then. A file 
 changes afterwards is untrusted again. The file lives in the user's folder, never in the project.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -24,12 +24,6 @@ def read_trust(home: Path) -> Trusted:
         return {}
     except (OSError, msgspec.MsgspecError) as e:
         raise SettingsError(f"{path}: can't be read: {e}", hint="delete it to trust nothing, then trust again") from e
-
-
-def checker(trusted: Trusted, folder: Path) -> Callable[[str, str], bool]:
-    """Whether an id with this hash is trusted in `folder`."""
-    known = trusted.get(str(folder.absolute()), {})
-    return lambda id, hash: bool(hash) and known.get(id) == hash
 
 
 def trust(home: Path, folder: Path, hashes: Mapping[str, str]) -> None:

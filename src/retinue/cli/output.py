@@ -72,8 +72,8 @@ def note(text: str) -> None:
     click.echo(plain(text), err=True)
 
 
-def count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def count(number: int, word: str, many: str | None = None) -> str:
+    return f"{number} {word if number == 1 else many or word + 's'}"
 
 
 class Progress:
@@ -95,7 +95,10 @@ class Progress:
 
     def step(self, number: int = 1, *, what: str | None = None) -> None:
         """Count work as done; with 0, only redraw."""
-        self._done += number
+        self.set(self._done + number, what=what)
+
+    def set(self, done: int, *, what: str | None = None) -> None:
+        self._done = done
         self._what = what or self._what
         now = time.monotonic()
         if not self._on or now - self._start < self._after or now - self._drawn < 0.1:

@@ -18,7 +18,14 @@ from retinue.definition.ids import agent_id, fold
 from retinue.ports.source import Entry, Priority, Snapshot, SourceKind
 from retinue.registry.near import near_names
 from retinue.schema.agent import AgentDefinition, Category
-from retinue.schema.errors import AgentNotFound, AmbiguousAgent, DefinitionError, SourceUnavailable, Untrusted
+from retinue.schema.errors import (
+    AgentNotFound,
+    AmbiguousAgent,
+    DefinitionError,
+    RetinueError,
+    SourceUnavailable,
+    Untrusted,
+)
 from retinue.schema.ids import AgentId
 from retinue.schema.problem import has_errors
 
@@ -161,6 +168,14 @@ class Catalog:
             return self._first(name, bare, remote, asked)
         raise self._nothing(name, bare, asked)
 
+    def tried(self, name: str) -> tuple[Place, ...]:
+        """Where `name` is looked for and what each source says, whether or not it can be resolved."""
+        try:
+            return self.match(name).tried
+        except RetinueError:
+            asked, bare = self._asked(name)
+            return self._places(bare, asked, None)
+
     def entries(self) -> Iterator[Listed]:
         """Everything, in the order of sources: also what is broken, untrusted, hidden or shadowed."""
         for index, snapshot in enumerate(self.snapshots):
@@ -287,7 +302,7 @@ class Catalog:
                     hint="retinue doctor says what is wrong with each source",
                 )
         for problem in (p for s in sources for p in s.problems):
-            id = agent_id(problem.file.lstrip("/"))
+            id = agent_id(problem.file.rpartition(":")[2].lstrip("/"))
             if id is not None and f"/{id}".endswith(f"/{bare}"):
                 return DefinitionError(f"{name!r} is not an agent: {problem.message}", (problem,), hint=problem.hint)
         looked = ", ".join(dict.fromkeys(p.source for p in places if p.outcome != "not asked")) or "no source"

@@ -100,7 +100,7 @@ class DirectorySource:
         problems: list[Problem] = []
         for loaded in load_all(text, file=shown, id=id, prompts=folder_prompts(self.folder, file.path)):
             if loaded.skipped:
-                problems.extend(loaded.problems)
+                problems.append(_no_agent(shown))
                 continue
             definition = loaded.definition
             entries.append(
@@ -204,6 +204,17 @@ def _outside(file: str) -> Problem:
         message="is a link that leaves the folder, and is not followed",
         file=file,
         hint="copy the file, or add its own folder to agent_dirs",
+    )
+
+
+def _no_agent(file: str) -> Problem:
+    """Kept for whoever asks for the file by name; scanning takes no offence."""
+    return Problem(
+        code="no-frontmatter",
+        severity="warning",
+        message="has no frontmatter, so it is not an agent",
+        file=file,
+        hint="start it with a line ---, keys, and a line ---",
     )
 
 

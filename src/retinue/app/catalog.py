@@ -1,0 +1,292 @@
+"""Makes the sources that the settings name, and keeps the catalog that they add up to.
+
+The only place that knows every kind of source. A catalog is replaced whole: whoever
+holds the old one goes on with it.
+"""
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from retinue.app.folders import folder_sources
+from retinue.app.settings import Settings
+from retinue.app.trust import Trusted, read_trust
+from retinue.ports.records import AgentRecords
+from retinue.ports.source import Snapshot, Source
+from retinue.registry.catalog import Catalog
+from retinue.registry.changes import Summary, diff
+from retinue.schema.agent import AgentDefinition
+from retinue.schema.errors import GitError, NotFound, RetinueError
+from retinue.schema.problem import Problem
+from retinue.sources.builtin import BuiltinSource
+from retinue.sources.code import CodeSource
+from retinue.sources.configuration import ConfigurationSource, ConfiguredAgents
+from retinue.sources.directory import DirectorySource
+from retinue.sources.remote import RemoteSource
+
+if TYPE_CHECKING:
+    from retinue.sources.git import GitSource
+    from retinue.sources.git_program import Progress
+    from retinue.storage.sqlite import Database
+
+T = TypeVar("T")
+
+
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking one repository's server."""
+
+    repository: str
+    commit: str | None = None
+    changed: bool = False
+    error: str | None = None
+
+
+class CatalogHolder:
+    """The current catalog and the sources behind it."""
+
+    def __init__(self, settings: Settings, sources: Sequence[Source], database: "Database | None" = None) -> None:
+        self.settings = settings
+        self.current = Catalog.build(())
+        self._sources = tuple(sources)
+        self._database = database
+        self._snapshots: dict[str, Snapshot] = {}
+
+    async def reload(self, names: Iterable[str] | None = None) -> Summary:
+        """Read all sources again, or those named; what did not change costs little."""
+        wanted = None if names is None else set(names)
+        for source in self._sources:
+            if wanted is None or source.name in wanted or source.name not in self._snapshots:
+                self._snapshots[source.name] = await _load(source, self._snapshots.get(source.name))
+        old, self.current = self.current, Catalog.build(self._snapshots.values())
+        return diff(old, self.current)
+
+    async def sync(self, name: str | None = None, *, only_due: bool = False) -> tuple[Synced, ...]:
+        """Ask the servers of the repositories, all at once, and read what came."""
+        import asyncio
+
+        wanted = [s for s in self.repositories if name in (None, s.config.name)]
+        if name is not None and not wanted:
+            known = ", ".join(s.config.name for s in self.repositories) or "none"
+            raise NotFound(f"there is no repository {name!r} that may be synced; there are: {known}")
+        now = time.time()
+        due = [s for s in wanted if not only_due or s.sync_due(now)]
+        synced = await asyncio.gather(*(_sync(s, now) for s in due))
+        await self.reload([s.name for s in due])
+        return tuple(synced)
+
+    async def watch(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
+        """Keep the catalog current until cancelled: folders as they change, repositories on their interval."""
+        import asyncio
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_folders(callback))
+            if self.repositories:
+                group.create_task(self._sync_when_due(callback))
+
+    @property
+    def repositories(self) -> tuple["GitSource", ...]:
+        """The repositories that may be used."""
+        if not self.settings.repositories:
+            return ()
+        from retinue.sources.git import GitSource
+
+        return tuple(s for s in self._sources if isinstance(s, GitSource))
+
+    @property
+    def records(self) -> AgentRecords | None:
+        return self._database.records if self._database is not None else None
+
+    async def check_database(self) -> Sequence[str]:
+        """What is wrong with rows that derive from a log; nothing when there is no database."""
+        return await self._database.check() if self._database is not None else ()
+
+    async def close(self) -> None:
+        if self._database is not None:
+            await self._database.close()
+
+    async def _watch_folders(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
+        from retinue.sources.watch import changed_folders
+
+        by_folder = {s.folder.absolute(): s.name for s in self._sources if isinstance(s, DirectorySource)}
+        async for folders in changed_folders(tuple(by_folder)):
+            await _tell(callback, await self.reload([by_folder[f] for f in folders]))
+
+    async def _sync_when_due(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
+        import asyncio
+
+        while True:
+            old = self.current
+            await self.sync(only_due=True)
+            await _tell(callback, diff(old, self.current))
+            await asyncio.sleep(min(1.0, *(s.config.sync_interval for s in self.repositories)))
+
+
+async def open_catalog(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] | None = None,
+    code: Iterable[AgentDefinition] = (),
+    progress: "Progress | None" = None,
+) -> CatalogHolder:
+    """Make every source the settings name and read them once. Close the holder when done."""
+    database = None
+    if _has_database(settings):
+        from retinue.storage.sqlite import open_database
+
+        database = await open_database(Path(settings.database))
+    sources = tuple(_sources(settings, os.environ if environ is None else environ, code, progress, database))
+    holder = CatalogHolder(settings, sources, database)
+    await holder.reload()
+    return holder
+
+
+def read_catalog(settings: Settings) -> Catalog:
+    """The catalog for one command, without an event loop where no source needs one."""
+
+    async def read() -> Catalog:
+        holder = await open_catalog(settings)
+        await holder.close()
+        return holder.current
+
+    if settings.repositories or _has_database(settings):
+        import asyncio
+
+        return asyncio.run(read())
+    return _finish(read())
+
+
+def mirror_folder(settings: Settings, repository: str) -> Path:
+    return settings.home / "mirrors" / repository.replace("/", "%2F")
+
+
+def _sources(
+    settings: Settings,
+    environ: Mapping[str, str],
+    code: Iterable[AgentDefinition],
+    progress: "Progress | None",
+    database: "Database | None",
+) -> Iterator[Source]:
+    yield from folder_sources(settings, _Trust(settings.home).read, Path.home())
+    tiers = [tier for tier in reversed(settings.tiers) if tier.path is not None]
+    custom = [
+        ConfiguredAgents(file=str(t.path), agents=t.settings.agents.custom, trusted=t.trusted)
+        for t in tiers
+        if t.settings.agents.custom
+    ]
+    if custom:
+        yield ConfigurationSource(custom)
+    yield from _git_sources(settings, environ, progress)
+    if database is not None:
+        from retinue.sources.database import DatabaseSource
+
+        yield DatabaseSource(database.records)
+    if definitions := tuple(code):
+        yield CodeSource(definitions)
+    yield BuiltinSource()
+    remote = [
+        ConfiguredAgents(file=str(t.path), agents=t.settings.remote_agents, trusted=t.trusted)
+        for t in tiers
+        if t.settings.remote_agents
+    ]
+    if remote:
+        yield RemoteSource(remote)
+
+
+def _git_sources(settings: Settings, environ: Mapping[str, str], progress: "Progress | None") -> Iterator[Source]:
+    if not settings.repositories:
+        return
+    from retinue.sources.git import GitSource
+    from retinue.sources.mirror import Mirror
+    from retinue.sources.repository import parse_repository
+
+    names: set[str] = set()
+    for repository in settings.repositories:
+        config, problems = parse_repository(repository.fields, origin=repository.origin)
+        name = config.name if config is not None else str(repository.fields.get("name") or "?")
+        if config is None:
+            yield _Failed(f"git:{name}", "is not configured correctly", problems)
+        elif name in names:
+            yield _Failed(f"git:{name}", f"is configured twice; see {repository.origin}")
+        elif not repository.trusted:
+            hint = f"read it, then: retinue agents trust {repository.origin}"
+            namespace = None if config.is_root else name
+            yield _Failed(f"git:{name}", f"{repository.origin} is not trusted yet; {hint}", namespace=namespace)
+        else:
+            mirror = Mirror(config, mirror_folder(settings, name), environ, allow_local=settings.local_repositories)
+            yield GitSource(config, mirror, progress=progress)
+        names.add(name)
+
+
+class _Failed:
+    """A repository that can't be used, and why."""
+
+    def __init__(
+        self, name: str, error: str, problems: tuple[Problem, ...] = (), *, namespace: str | None = None
+    ) -> None:
+        self.name = name
+        self._snapshot = Snapshot(
+            name=name, kind="git", entries={}, namespace=namespace, error=error, problems=problems
+        )
+
+    async def load(self, previous: Snapshot | None) -> Snapshot:
+        return self._snapshot
+
+
+class _Trust:
+    """The trust file, read again when it changed: a server must notice what a person trusts meanwhile."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._stamp = -1
+        self._trusted: Trusted = {}
+
+    def read(self) -> Trusted:
+        try:
+            stamp = (self._home / "trust.json").stat().st_mtime_ns
+        except OSError:
+            return {}
+        if stamp != self._stamp:
+            self._stamp, self._trusted = stamp, read_trust(self._home)
+        return self._trusted
+
+
+async def _load(source: Source, previous: Snapshot | None) -> Snapshot:
+    """One failing source must not take the others with it; the last good snapshot stays."""
+    try:
+        return await source.load(previous)
+    except (OSError, RetinueError) as e:
+        if previous is None:
+            raise
+        return msgspec.structs.replace(previous, error=str(e), stale=True)
+
+
+async def _sync(source: "GitSource", now: float) -> Synced:
+    try:
+        fetched = await source.sync(now)
+    except (GitError, RetinueError) as e:
+        return Synced(repository=source.config.name, error=f"{e.message}; {e.hint}" if e.hint else e.message)
+    return Synced(repository=source.config.name, commit=fetched.commit, changed=fetched.changed)
+
+
+async def _tell(callback: Callable[[Summary], Awaitable[None] | None], summary: Summary) -> None:
+    if summary and (said := callback(summary)) is not None:
+        await said
+
+
+def _has_database(settings: Settings) -> bool:
+    return "://" not in settings.database and Path(settings.database).exists()
+
+
+def _finish(work: Coroutine[None, None, T]) -> T:
+    """Run what never really waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a source waited where no event loop runs")

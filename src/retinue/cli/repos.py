@@ -1,0 +1,247 @@
+"""`retinue repos`: the git repositories that agents come from."""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from pathlib import Path
+
+import click
+
+from retinue.app.catalog import CatalogHolder, Synced, mirror_folder, open_catalog
+from retinue.app.repositories import add_repository, remove_repository
+from retinue.app.settings import Repository, Settings
+from retinue.cli.here import settings_here
+from retinue.cli.output import Progress, count, json_option, note, plain, print_json, table
+from retinue.registry.changes import Summary, diff
+from retinue.schema.agent import Json
+from retinue.schema.errors import UsageError
+from retinue.sources.mirror import State
+from retinue.sources.repository import RepositoryConfig, parse_repository, remote, shown
+
+
+@click.group(no_args_is_help=True)
+def repos() -> None:
+    """Git repositories that agents come from."""
+
+
+@repos.command
+@click.argument("url")
+@click.option("--name", help="Its name, and the prefix of its agents unless --root. [default: from the URL]")
+@click.option("--branch", default="main", show_default=True)
+@click.option("--root", is_flag=True, help="Its agents have no prefix.")
+@click.option("--interval", default="5m", show_default=True, help="How often it is synced: 30s, 5m, 1h.")
+@click.option("--auth", type=click.Choice(["ssh-key", "token", "none"]), help="How to log in. [default: from the rest]")
+@click.option("--token", metavar="env(NAME)", help="The variable that holds the token.")
+@click.option("--ssh-key", metavar="PATH", help="The private key to use.")
+@click.option("--webhook-secret", metavar="env(NAME)", help="The variable that holds the webhook's secret.")
+@click.option("--inactive", is_flag=True, help="Neither sync nor use it yet.")
+@click.option("--read-only", is_flag=True, help="No command may write or push to it.")
+@json_option
+def add(
+    *,
+    url: str,
+    name: str | None,
+    branch: str,
+    root: bool,
+    interval: str,
+    auth: str | None,
+    token: str | None,
+    ssh_key: str | None,
+    webhook_secret: str | None,
+    inactive: bool,
+    read_only: bool,
+    as_json: bool,
+) -> None:
+    """Add the repository at URL to your configuration."""
+    is_path = Path(url).exists()
+    fields: dict[str, object] = {
+        "name": name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git"),
+        "gitUrl": str(Path(url).absolute()) if is_path else url,
+        "branch": branch,
+        "isRoot": root,
+        "syncInterval": interval,
+        "authType": auth,
+        "authToken": token,
+        "sshKeyPath": ssh_key,
+        "webhookSecret": webhook_secret,
+        "isActive": not inactive,
+        "readOnly": read_only,
+    }
+    fields = {key: value for key, value in fields.items() if value is not None}
+    config = _checked(fields)
+    is_local = is_path or remote(config, allow_local=True).transport in ("file", "http")
+    path = add_repository(settings_here(), fields, local=is_local)
+    if as_json:
+        print_json(fields)
+        return
+    click.echo(f"added {config.name} to {path}")
+    if is_local:
+        note("it is on this machine, so local repositories are allowed from now on")
+    click.echo(f"next: retinue repos sync {config.name}")
+
+
+@repos.command("list")
+@json_option
+def list_repositories(*, as_json: bool) -> None:
+    """List what is configured."""
+    settings = settings_here()
+    rows = [_listed(settings, repository) for repository in settings.repositories]
+    if as_json:
+        print_json(rows)
+        return
+    keys = ("name", "gitUrl", "branch", "prefix", "state", "origin")
+    table(("NAME", "URL", "BRANCH", "PREFIX", "STATE", "CONFIGURED IN"), ([str(r[k]) for k in keys] for r in rows))
+
+
+@repos.command
+@json_option
+@click.pass_context
+def status(ctx: click.Context, *, as_json: bool) -> None:
+    """Show what the last sync of each repository came to. Exit 1 when one is unavailable or stale."""
+    settings = settings_here()
+    rows = asyncio.run(_status(settings))
+    if as_json:
+        print_json(rows)
+    else:
+        keys = ("name", "state", "commit", "checked", "agents", "problems", "error")
+        table([k.upper() for k in keys], ([_cell(k, r[k]) for k in keys] for r in rows))
+    if any(r["state"] in ("unavailable", "stale", "misconfigured") for r in rows):
+        ctx.exit(1)
+
+
+@repos.command
+@click.argument("name", required=False)
+@json_option
+@click.pass_context
+def sync(ctx: click.Context, *, name: str | None, as_json: bool) -> None:
+    """Ask the servers for changes, of all repositories or of NAME, and say what is new, changed and gone."""
+    synced, summary = asyncio.run(_sync(settings_here(), name))
+    if as_json:
+        print_json({"repositories": synced, "summary": summary})
+    else:
+        for one in synced:
+            said = one.error or f"{(one.commit or '')[:12]} {'updated' if one.changed else 'unchanged'}"
+            click.echo(f"{one.repository}: {plain(said)}")
+        note(f"{count(len(synced), 'repository', 'repositories')}: {summary}")
+    if any(one.error for one in synced):
+        ctx.exit(1)
+
+
+@repos.command
+@click.argument("name")
+@json_option
+def remove(*, name: str, as_json: bool) -> None:
+    """Forget a repository that was added here, and delete its mirror."""
+    settings = settings_here()
+    path = remove_repository(settings, name)
+    shutil.rmtree(mirror_folder(settings, name), ignore_errors=True)
+    if as_json:
+        print_json({"name": name, "removed": True})
+        return
+    click.echo(f"removed {name} from {path}")
+
+
+def _checked(fields: Json) -> RepositoryConfig:
+    config, problems = parse_repository(fields, origin="command line")
+    for problem in problems:
+        note(f"{problem.severity}: {problem.message}" + (f"; {problem.hint}" if problem.hint else ""))
+    if config is None:
+        raise UsageError("the repository was not added")
+    return config
+
+
+def _listed(settings: Settings, repository: Repository) -> dict[str, object]:
+    config, problems = parse_repository(repository.fields, origin=repository.origin)
+    listed: dict[str, object] = {"origin": repository.origin, "error": None}
+    if config is None:
+        said = "; ".join(p.message for p in problems)
+        listed |= {"name": str(repository.fields.get("name", "?")), "state": "misconfigured", "error": said}
+        return listed | dict.fromkeys(("gitUrl", "branch", "prefix"), "")
+    state = "ready" if (mirror_folder(settings, config.name) / "state.json").exists() else "never synced"
+    if not config.is_active:
+        state = "inactive"
+    return listed | {
+        "name": config.name,
+        "gitUrl": shown(config.git_url),
+        "branch": config.branch,
+        "isRoot": config.is_root,
+        "syncInterval": config.sync_interval,
+        "authType": config.auth_type,
+        "isActive": config.is_active,
+        "readOnly": config.read_only,
+        "prefix": "" if config.is_root else f"{config.name}/",
+        "state": state if repository.trusted else "untrusted",
+    }
+
+
+async def _status(settings: Settings) -> list[dict[str, object]]:
+    holder = await open_catalog(settings)
+    await holder.close()
+    states = {s.config.name: s.mirror.state() for s in holder.repositories}
+    rows: list[dict[str, object]] = []
+    for listed in (_listed(settings, r) for r in settings.repositories):
+        name = str(listed["name"])
+        snapshot = next((s for s in holder.current.snapshots if s.name == f"git:{name}"), None)
+        state = states.get(name, State())
+        word = listed["state"]
+        if word in ("ready", "never synced") and snapshot is not None and snapshot.error:
+            word = "unavailable"
+        if snapshot is not None and snapshot.stale:
+            word = "stale"
+        entries = snapshot.entries.values() if snapshot is not None else ()
+        rows.append(
+            {
+                **listed,
+                "state": word,
+                "commit": snapshot.commit if snapshot is not None else None,
+                "checked": state.checked or None,
+                "agents": sum(e.definition is not None for e in entries),
+                "problems": sum(len(e.problems) for e in entries),
+                "error": state.error or (snapshot.error if snapshot is not None else listed["error"]),
+            }
+        )
+    return rows
+
+
+async def _sync(settings: Settings, name: str | None) -> tuple[tuple[Synced, ...], Summary]:
+    with Progress(100, "syncing") as bar:
+        holder = await open_catalog(settings, progress=lambda what, part: bar.set(round(100 * part), what=what))
+        ticker = asyncio.create_task(_tick(bar))
+        before = holder.current
+        try:
+            synced = await holder.sync(name)
+        finally:
+            ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ticker
+            await holder.close()
+    _warn(holder)
+    return synced, diff(before, holder.current)
+
+
+async def _tick(bar: Progress) -> None:
+    while True:
+        bar.step(0)
+        await asyncio.sleep(0.2)
+
+
+def _warn(holder: CatalogHolder) -> None:
+    for snapshot in holder.current.snapshots:
+        if snapshot.kind == "git" and snapshot.error and not snapshot.stale:
+            note(f"{snapshot.name}: {snapshot.error}")
+
+
+def _cell(key: str, value: object) -> str:
+    if value is None:
+        return ""
+    if key == "checked" and isinstance(value, float):
+        return f"{_ago(time.time() - value)} ago"
+    return str(value)[:12] if key == "commit" else str(value)
+
+
+def _ago(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
