@@ -126,9 +126,10 @@ class Mirror:
         for record in out.split(b"\0"):
             if record:
                 about, _, path = record.partition(b"\t")
-                mode, _, sha, size = about.split()
-                length = int(size) if size != b"-" else None
-                files[os.fsdecode(path)] = File(mode.decode(), sha.decode(), length)
+                mode, _, sha, size = about.decode().split()
+                if size == "BAD":
+                    raise GitError(f"the mirror has lost the object {sha}; it is made anew by the next sync")
+                files[os.fsdecode(path)] = File(mode, sha, int(size) if size != "-" else None)
         return files
 
     async def changed(self, old: str, new: str) -> set[str] | None:
