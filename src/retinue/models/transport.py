@@ -91,7 +91,7 @@ class Transport:
         """
         response = await self._send(url, headers, body, idle_timeout)
         try:
-            yield Response(response, _host(url))
+            yield Response(response, host_of(url))
         finally:
             # A connection whose answer was read to the end is back in the pool by now.
             response.close()
@@ -111,7 +111,7 @@ class Transport:
                 proxy=self._proxy,
             )
         except Exception as error:
-            failure = _failure(_host(url), error)
+            failure = _failure(host_of(url), error)
         raise failure
 
     async def close(self) -> None:
@@ -155,5 +155,6 @@ def _failure(host: str, error: Exception) -> ModelError:
             raise error
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
+    """The host and port of a URL, without what may stand before them."""
     return url.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1]

@@ -1,0 +1,252 @@
+"""A provider as the operator configured it, and a model of one: format × endpoint × key × sizes.
+
+Which model an agent gets is decided in `retinue.models.resolve`. Keys are read when
+a request leaves and are in no error and no representation.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from retinue.models import failures, prices
+from retinue.models.formats import BASE_URLS, FormatName, load_format
+from retinue.models.known import ModelInfo, known
+from retinue.models.sse import Splitter
+from retinue.models.transport import Response, Transport, host_of
+from retinue.models.wire import Format
+from retinue.ports.model import Answer, Delta, Fragment, Head, OnDelta, Request
+from retinue.schema.completion import Usage
+from retinue.schema.errors import ModelError
+from retinue.schema.message import Turn
+
+DEFAULT_WINDOW = 128_000
+DEFAULT_MAX_OUTPUT = 8192
+OPENAI_HOST = "api.openai.com"
+_MAKERS = frozenset({"anthropic", "openai", "gemini", "google"})
+_LOCAL = re.compile(r"127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[|0\.0\.0\.0|[^.]+$|.*\.local(:\d+)?$")
+_LARGEST_ERROR = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderConfig:
+    """One provider of the operator's configuration."""
+
+    name: str
+    format: FormatName
+    base_url: str | None = None
+    """None: the place of the format's maker. For `scripted`: the script's file."""
+    key: str | Callable[[], str | None] | None = field(default=None, repr=False)
+    """The name of an environment variable, or what gives the key; None: no key is sent."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Sent with each request, over those of the format; an empty value removes one."""
+    models: Mapping[str, ModelInfo] = field(default_factory=dict[str, ModelInfo])
+    """What it offers. Empty: whatever it is asked for."""
+    default_model: str | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of other providers' models → what is used here instead."""
+    concurrency: int | None = None
+    """Requests at a time."""
+    idle_timeout: float = 300.0
+    """Seconds without a byte after which a request has failed."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """For `openai-chat`. None: `max_completion_tokens` at OpenAI, else `max_tokens`."""
+    vendor: str | None = None
+    """What the price list, or the bridge's library, calls this provider. None: its name."""
+
+    @property
+    def url(self) -> str:
+        return (self.base_url or BASE_URLS.get(self.format, "")).rstrip("/")
+
+    @property
+    def host(self) -> str:
+        return host_of(self.url).lower()
+
+    @property
+    def key_source(self) -> str | None:
+        """Where the key comes from, for messages."""
+        return self.key if isinstance(self.key, str) else None if self.key is None else "the configuration"
+
+    def read_key(self, env: Mapping[str, str]) -> str | None:
+        if not isinstance(self.key, str):
+            return None if self.key is None else self.key()
+        if key := env.get(self.key):
+            return key
+        raise ModelError(
+            f"{self.name} needs a key and the environment variable {self.key} is not set", hint=f"export {self.key}=…"
+        )
+
+    def info(self, model: str) -> ModelInfo:
+        """The operator's word, else the table of known models, else the kept price list."""
+        vendor = self.vendor or self.name
+        table = known(model)
+        if table is not None and vendor not in _MAKERS:
+            table = ModelInfo(window=table.window, max_output=table.max_output)
+        info = self.models.get(model, ModelInfo()).over(table)
+        if info.window is not None and info.price_in is not None:
+            return info
+        if self.vendor is None and _LOCAL.match(self.host):
+            return info
+        return info.over(prices.listed("google" if vendor == "gemini" else vendor, model))
+
+
+def from_environment(env: Mapping[str, str]) -> list[ProviderConfig]:
+    """The providers that the usual variables name, without any configuration.
+
+    OpenAI itself is spoken to in its own newer format, which keeps reasoning from
+    step to step; another base URL is taken for a compatible server, which speaks Chat.
+    """
+    found: list[ProviderConfig] = []
+    if "OPENAI_API_KEY" in env or "OPENAI_BASE_URL" in env:
+        base = env.get("OPENAI_BASE_URL") or None
+        own = base is None or f"//{OPENAI_HOST}/" in f"{base}/"
+        key = "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None
+        wire: FormatName = "openai-responses" if own else "openai-chat"
+        found.append(ProviderConfig(name="openai", format=wire, base_url=base, key=key))
+    if "ANTHROPIC_API_KEY" in env or "ANTHROPIC_BASE_URL" in env:
+        base = env.get("ANTHROPIC_BASE_URL") or None
+        key = "ANTHROPIC_API_KEY" if env.get("ANTHROPIC_API_KEY") else None
+        found.append(ProviderConfig(name="anthropic", format="anthropic", base_url=base, key=key))
+    if "GEMINI_API_KEY" in env:
+        found.append(ProviderConfig(name="gemini", format="gemini", key="GEMINI_API_KEY"))
+    return found
+
+
+class WireModel:
+    """One model of one provider, spoken to in one of our formats."""
+
+    def __init__(
+        self,
+        config: ProviderConfig,
+        model: str,
+        *,
+        transport: Transport,
+        env: Mapping[str, str],
+        limit: asyncio.Semaphore | None = None,
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._transport = transport
+        self._env = env
+        self._limit: AbstractAsyncContextManager[object] = nullcontext() if limit is None else limit
+
+    @property
+    def name(self) -> str:
+        return f"{self._config.name}/{self._model}"
+
+    @property
+    def format(self) -> str:
+        return self._format.name
+
+    @property
+    def window(self) -> int:
+        return self._info.window or DEFAULT_WINDOW
+
+    @property
+    def max_output(self) -> int:
+        return self._info.max_output or DEFAULT_MAX_OUTPUT
+
+    def encode_head(self, head: Head) -> Fragment:
+        return self._format.encode_head(head, self._model)
+
+    def encode_turn(self, turn: Turn) -> Fragment:
+        return self._format.encode_turn(turn, self._model)
+
+    def price(self, usage: Usage) -> int | None:
+        return prices.cost(usage, self._info)
+
+    async def ask(self, request: Request, on_delta: OnDelta | None = None) -> Answer:
+        key = self._config.read_key(self._env)
+        try:
+            return await self._ask(request, key, on_delta)
+        except ModelError as error:
+            failure = self._named(error, key)
+        # Outside the handler, so that no context keeps what the provider said of the key.
+        raise failure
+
+    async def _ask(self, request: Request, key: str | None, on_delta: OnDelta | None) -> Answer:
+        body = self._format.body(request, self._model)
+        url = _joined(self._config.url, self._format.path(self._model, stream=request.stream))
+        given = {**self._format.headers(key), **self._config.headers}
+        headers = {name: value for name, value in given.items() if value}
+        async with (
+            self._limit,
+            self._transport.post(url, headers=headers, body=body, idle_timeout=self._config.idle_timeout) as response,
+        ):
+            if not 200 <= response.status < 300:
+                said = await response.rest(_LARGEST_ERROR)
+                raise self._format.error(response.status, response.headers, said)
+            if request.stream and response.is_stream:
+                return await self._read(response, on_delta)
+            return self._format.parse(await response.rest(), self._model)
+
+    async def _read(self, response: Response, on_delta: OnDelta | None) -> Answer:
+        splitter = Splitter()
+        reader = self._format.reader(self._model)
+        joined = None if on_delta is None else _Joined(on_delta)
+        while read := await response.read():
+            for event, data in splitter.feed(read):
+                reader.feed(event, data, joined)
+            if joined is not None:
+                joined.flush()
+        for event, data in splitter.finish():
+            reader.feed(event, data, joined)
+        if joined is not None:
+            joined.flush()
+        return reader.answer()
+
+    def _named(self, error: ModelError, key: str | None) -> ModelError:
+        text = f"{self.name}: {failures.redacted(error.message, key)}"
+        hint = error.hint
+        if error.status in (401, 403):
+            source = self._config.key_source
+            text += f" (the key was read from {source})" if source else " (no key is configured)"
+            hint = f"check that the key is valid for {self._config.host} and may use {self._model}"
+        return type(error)(
+            text, status=error.status, transient=error.transient, retry_after=error.retry_after, hint=hint
+        )
+
+    @cached_property
+    def _format(self) -> Format:
+        if self._config.format != "openai-chat":
+            return load_format(self._config.format)
+        field = "max_completion_tokens" if self._config.host == OPENAI_HOST else "max_tokens"
+        return load_format("openai-chat", max_tokens_field=self._config.max_tokens_field or field)
+
+    @cached_property
+    def _info(self) -> ModelInfo:
+        return self._config.info(self._model)
+
+
+class _Joined:
+    """Passes on the deltas of one read as one: a reader of many pieces is what costs."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._first: Delta | None = None
+        self._more: list[str] = []
+
+    def __call__(self, delta: Delta) -> None:
+        first = self._first
+        if first is not None and first.kind == delta.kind != "call":
+            self._more.append(delta.text)
+            return
+        self.flush()
+        self._first = delta
+
+    def flush(self) -> None:
+        first, self._first = self._first, None
+        if first is None:
+            return
+        if self._more:
+            first = Delta(kind=first.kind, text=first.text + "".join(self._more), index=first.index)
+            self._more.clear()
+        self._on_delta(first)
+
+
+def _joined(base: str, path: str) -> str:
+    """Base URLs are written with and without the version that the path begins with."""
+    return base.removesuffix("/v1") + path if path.startswith("/v1/") else base + path
