@@ -1,93 +1,148 @@
 """Money of a tree of threads: reservations, and sums on every account up to the root.
 
-Runs inside the writer's transaction. A line of the ledger is part of its
-thread's row, so an account costs no row of its own.
+Runs inside the writer's transaction, and reads all it needs before it writes
+anything. A line of the ledger is part of its thread's row; the caller writes
+the thread's own line together with the rest of that row.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from retinue.ports.store import Reserve, Settle
 from retinue.schema.errors import BudgetExceeded
 from retinue.storage.writer import Transaction
 
-_RESERVE = "INSERT INTO reservations VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING RETURNING 1"
+LINE = "cap_cost, cap_tokens, spent_cost, spent_tokens, reserved_cost, reserved_tokens, unpriced"
 
-_SETTLE = "UPDATE reservations SET settled = 1 WHERE thread = ? AND request = ? AND NOT settled RETURNING cost, tokens"
+SET_SUMS = "spent_cost = ?, spent_tokens = ?, reserved_cost = ?, reserved_tokens = ?, unpriced = ?"
 
-_SETTLE_UNRESERVED = "INSERT INTO reservations VALUES (?, ?, 0, 0, 1) ON CONFLICT DO NOTHING RETURNING 0, 0"
+_ACCOUNT = f"SELECT id, parent_key, {LINE} FROM threads WHERE key = ?"
 
-_BOOK = """
-    UPDATE threads SET
-        spent_cost = spent_cost + ?1, spent_tokens = spent_tokens + ?2,
-        reserved_cost = reserved_cost + ?3, reserved_tokens = reserved_tokens + ?4, unpriced = unpriced + ?5
-    WHERE key = ?6 AND (
-        NOT ?7
-        OR (ifnull(spent_cost + reserved_cost + ?1 + ?3 <= cap_cost, 1)
-            AND ifnull(spent_tokens + reserved_tokens + ?2 + ?4 <= cap_tokens, 1)))
-    RETURNING parent_key
-"""
+_WRITE_ACCOUNT = f"UPDATE threads SET {SET_SUMS} WHERE key = ?"
 
-_WHY = """
-    SELECT id, cap_cost, cap_tokens, spent_cost + reserved_cost, spent_tokens + reserved_tokens
-    FROM threads WHERE key = ?
-"""
+_RESERVATION = "SELECT cost, tokens, settled FROM reservations WHERE thread = ? AND request = ?"
+
+_WRITE_RESERVATION = "INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, ?)"
 
 _PRUNE = "DELETE FROM reservations WHERE thread = ? AND settled"
 
 
-def book(transaction: Transaction, thread: int, entries: Sequence[Reserve | Settle]) -> None:
-    """Apply `entries` to the thread's account and all above it.
+class Account(NamedTuple):
+    """A thread's line, in the order of `LINE`."""
+
+    id: str
+    parent_key: int | None
+    cap_cost: int | None
+    cap_tokens: int | None
+    spent_cost: int
+    spent_tokens: int
+    reserved_cost: int
+    reserved_tokens: int
+    unpriced: int
+
+
+class Sums(NamedTuple):
+    """What changes in a line, in the order of `SET_SUMS`."""
+
+    spent_cost: int
+    spent_tokens: int
+    reserved_cost: int
+    reserved_tokens: int
+    unpriced: int
+
+
+def book(transaction: Transaction, key: int, account: Account, entries: Sequence[Reserve | Settle]) -> Sums:
+    """Apply `entries` to the reservations and to every account above; returns the new sums of `account` itself.
 
     Raises:
-        BudgetExceeded: one of the accounts would pass its cap.
+        BudgetExceeded: one of the accounts would pass its cap; nothing is written.
     """
     execute = transaction.execute
-    cost = tokens = held_cost = held_tokens = unpriced = 0
-    reserves = False
-    for entry in entries:
-        if isinstance(entry, Reserve):
-            if execute(_RESERVE, (thread, entry.request, entry.cost, entry.tokens)).fetchone():
-                held_cost += entry.cost
-                held_tokens += entry.tokens
-                reserves = True
-            continue
-        key = (thread, entry.request)
-        held = execute(_SETTLE, key).fetchone() or execute(_SETTLE_UNRESERVED, key).fetchone()
-        if held is None:
-            continue
-        cost += entry.cost or 0
-        unpriced += entry.cost is None
-        tokens += entry.tokens
-        held_cost -= held[0]
-        held_tokens -= held[1]
-    account: int | None = thread
-    while account is not None:
-        amounts = (cost, tokens, held_cost, held_tokens, unpriced, account, reserves)
-        found = execute(_BOOK, amounts).fetchone()
-        if found is None:
-            raise _exceeded(transaction, account, cost + held_cost, tokens + held_tokens)
-        account = found[0]
+    change = _read(transaction, key, entries)
+    after = change.fit(account)
+    above: list[tuple[int, Sums]] = []
+    parent = account.parent_key
+    while parent is not None:
+        ancestor = Account._make(execute(_ACCOUNT, (parent,)).fetchone())
+        above.append((parent, change.fit(ancestor)))
+        parent = ancestor.parent_key
+    for request, (cost, tokens, settled) in change.reservations.items():
+        execute(_WRITE_RESERVATION, (key, request, cost, tokens, settled))
+    for ancestor_key, sums in above:
+        execute(_WRITE_ACCOUNT, (*sums, ancestor_key))
+    return after
 
 
-def prune(transaction: Transaction, thread: int) -> None:
+def prune(transaction: Transaction, key: int) -> None:
     """Forget what was settled: a run has ended, and nothing settles its requests again."""
-    transaction.execute(_PRUNE, (thread,))
+    transaction.execute(_PRUNE, (key,))
 
 
-def _exceeded(transaction: Transaction, account: int, cost: int, tokens: int) -> BudgetExceeded:
-    id, cap_cost, cap_tokens, used_cost, used_tokens = transaction.execute(_WHY, (account,)).fetchone()
-    if cap_cost is not None and used_cost + cost > cap_cost:
-        return BudgetExceeded(
-            f"thread {id} may cost {_dollars(cap_cost)}; {_dollars(max(cap_cost - used_cost, 0))} are left "
-            f"and the next request needs up to {_dollars(cost)}",
-            hint="raise the budget, or use a cheaper model",
+@dataclass(slots=True)
+class _Change:
+    spent_cost: int = 0
+    spent_tokens: int = 0
+    released_cost: int = 0
+    released_tokens: int = 0
+    unpriced: int = 0
+    asked_cost: int = 0
+    asked_tokens: int = 0
+    asks: bool = False
+    reservations: dict[str, tuple[int, int, bool]] = field(default_factory=dict[str, tuple[int, int, bool]])
+    """Those that must be written: cost, tokens and whether it is settled."""
+
+    def fit(self, account: Account) -> Sums:
+        spent_cost = account.spent_cost + self.spent_cost
+        spent_tokens = account.spent_tokens + self.spent_tokens
+        reserved_cost = account.reserved_cost - self.released_cost
+        reserved_tokens = account.reserved_tokens - self.released_tokens
+        if self.asks:
+            cost_left = None if account.cap_cost is None else account.cap_cost - spent_cost - reserved_cost
+            tokens_left = None if account.cap_tokens is None else account.cap_tokens - spent_tokens - reserved_tokens
+            if cost_left is not None and self.asked_cost > cost_left:
+                raise _exceeded(account.id, _dollars(account.cap_cost), _dollars(cost_left), _dollars(self.asked_cost))
+            if tokens_left is not None and self.asked_tokens > tokens_left:
+                raise _exceeded(account.id, f"{account.cap_tokens} tokens", str(tokens_left), str(self.asked_tokens))
+        return Sums(
+            spent_cost,
+            spent_tokens,
+            reserved_cost + self.asked_cost,
+            reserved_tokens + self.asked_tokens,
+            account.unpriced + self.unpriced,
         )
+
+
+def _read(transaction: Transaction, key: int, entries: Sequence[Reserve | Settle]) -> _Change:
+    change = _Change()
+    for entry in entries:
+        request = entry.request
+        held = change.reservations.get(request) or transaction.execute(_RESERVATION, (key, request)).fetchone()
+        if isinstance(entry, Reserve):
+            if held is None:
+                change.reservations[request] = (entry.cost, entry.tokens, False)
+                change.asked_cost += entry.cost
+                change.asked_tokens += entry.tokens
+                change.asks = True
+            continue
+        cost, tokens, settled = held or (0, 0, False)
+        if settled:
+            continue
+        change.reservations[request] = (cost, tokens, True)
+        change.released_cost += cost
+        change.released_tokens += tokens
+        change.spent_cost += entry.cost or 0
+        change.spent_tokens += entry.tokens
+        change.unpriced += entry.cost is None
+    return change
+
+
+def _exceeded(thread: str, cap: str, left: str, asked: str) -> BudgetExceeded:
     return BudgetExceeded(
-        f"thread {id} may use {cap_tokens} tokens; {max(cap_tokens - used_tokens, 0)} are left "
-        f"and the next request needs up to {tokens}",
-        hint="raise the budget",
+        f"the budget of thread {thread} is {cap}: {left} left, {asked} asked for by the next request",
+        hint="raise the budget, or use a cheaper model",
     )
 
 
-def _dollars(nano: int) -> str:
-    return f"${nano / 1e9:.9f}".rstrip("0").rstrip(".")
+def _dollars(nano: int | None) -> str:
+    return f"${(nano or 0) / 1e9:.9f}".rstrip("0").rstrip(".")
