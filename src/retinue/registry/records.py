@@ -8,48 +8,25 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from retinue.definition.keys import find
+from retinue.definition.values import folded
 from retinue.ports.records import AgentRecord
 
-_CANONICAL = {
-    "providerid": "provider",
-    "modelid": "model",
-    "promptvariables": "variables",
-    "usedefaultsystemprefix": "use_default_prefix",
-    "maxiterations": "max_steps",
-    "maxturns": "max_steps",
-    "steps": "max_steps",
-    "allowedsubagenttypes": "allowed_agents",
-    "iconemoji": "icon",
-    "displayorder": "order",
-    "permission": "permissions",
-    "toollist": "list",
-}
 _OURS = frozenset({"id", "isbuiltin", "createdat", "updatedat"})
-_ENUMS = frozenset({"category", "execution_mode", "mode"})
 _SLUG = re.compile(r"[a-z0-9-]+")
 DEFAULT_TEMPERATURE = 0.7
 
 
 def canonical_fields(fields: Mapping[str, object]) -> dict[str, object]:
-    """S3's spelling, camelCase or ours → canonical frontmatter; what only we set is dropped."""
+    """S3's spelling, camelCase or ours → canonical keys; what only we set is dropped."""
     canonical: dict[str, object] = {}
     for key, value in fields.items():
-        squashed = key.replace("_", "").lower()
-        name = _CANONICAL.get(squashed) or _snake(key)
-        if squashed in _OURS:
+        name = folded(key)
+        if name in _OURS:
             continue
-        if squashed == "isvisible":
-            canonical["hidden"] = value is False
-        elif squashed == "timeoutseconds" and value is not None:
-            canonical["timeout"] = f"{value}s"
-        elif squashed == "allowedsubagenttypes" and value == []:
+        if name == "allowedsubagenttypes" and value == []:
             continue  # S3: an empty list means all, which for us is no list
-        elif name == "tools" and isinstance(value, Mapping):
-            canonical["tools"] = _tools(msgspec.convert(value, dict[str, object]))
-        elif name in _ENUMS and isinstance(value, str):
-            canonical[name] = _snake(value)
-        else:
-            canonical[name] = value
+        canonical[_canonical(key)] = value
     return canonical
 
 
@@ -97,7 +74,9 @@ def changed_record(
     record: AgentRecord, fields: Mapping[str, object], *, now: float, override: bool | None = None
 ) -> AgentRecord:
     """`record` with `fields` over its own; a field set to null goes back to its default."""
-    merged = {key: value for key, value in {**record.fields, **fields}.items() if value is not None}
+    said = {_meaning(key) for key in fields}
+    kept = {key: value for key, value in record.fields.items() if _meaning(key) not in said}
+    merged = {key: value for key, value in {**kept, **fields}.items() if value is not None}
     return msgspec.structs.replace(
         record,
         slug=_text(merged, "slug"),
@@ -107,23 +86,17 @@ def changed_record(
     )
 
 
-def _tools(value: Mapping[str, object]) -> dict[str, object]:
-    tools = canonical_fields(value)
-    overrides = tools.get("overrides")
-    if isinstance(overrides, Mapping):
-        by_tool = msgspec.convert(overrides, dict[str, object])
-        tools["overrides"] = {
-            tool: {_snake(k): v for k, v in msgspec.convert(o, dict[str, object]).items()}
-            for tool, o in by_tool.items()
-            if isinstance(o, Mapping)
-        }
-    return tools
+def _canonical(key: str) -> str:
+    """The key's own name; a variant that is read differently (`IsVisible`) keeps its spelling."""
+    row = find(key)
+    return row[0].name if row is not None and row[1] is row[0].kind else key
+
+
+def _meaning(key: str) -> str:
+    row = find(key)
+    return row[0].name if row is not None else key
 
 
 def _text(fields: Mapping[str, object], key: str) -> str:
     value = fields.get(key)
     return value.strip() if isinstance(value, str) else ""
-
-
-def _snake(text: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", text).lower()
