@@ -18,10 +18,7 @@ def agent_id(path: str) -> AgentId | None:
     if file.startswith("_") or not file.lower().endswith(".md") or "prompts" in folders:
         return None
     stem = file[:-3]
-    if file in _FOLDER_FILES and folders:
-        segments = folders
-    else:
-        segments = [*folders, _without_suffix(stem)]
+    segments = folders if file in _FOLDER_FILES and folders else [*folders, _without_suffix(stem)]
     if any(s in ("", ".", "..") or s != s.strip() or _BAD_SEGMENT.search(s) for s in segments):
         return None
     return AgentId("/".join(segments))

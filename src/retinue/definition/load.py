@@ -1,16 +1,30 @@
-"""Text or fields → `AgentDefinition`, with every problem located. Reads no files."""
+"""Text or fields → `AgentDefinition`, with every problem located. Reads no files.
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Literal
+The way of a file: `frontmatter` splits it, `rescue` reads its YAML, `gather` looks
+its keys up, `assemble` makes the definition.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from hashlib import sha256
 
 import msgspec
 
+from retinue.definition.assemble import Body, Profile, PromptLookup, assemble, power_of
+from retinue.definition.codes import Report
+from retinue.definition.frontmatter import Parts, decoded_body, split
+from retinue.definition.gather import gather
+from retinue.definition.ids import agent_id
+from retinue.definition.keys import grants_power
+from retinue.definition.node import Fields, Items, Scalar, from_python
+from retinue.definition.rescue import read_frontmatter
+from retinue.definition.tree import Broken
 from retinue.schema.agent import AgentDefinition, Prompt
 from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem
 
-Profile = Literal["kodelet"]
-PromptLookup = Callable[[str], Prompt | str | None]
+_SLUG = re.compile(r"[^a-z0-9]+")
+_KEY = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:(?=[ \t]|$)", re.MULTILINE)
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,17 +57,171 @@ def load_all(
     profile: Profile | None = None,
     known_tools: Collection[str] | None = None,
 ) -> tuple[Loaded, ...]:
-    """Every agent of a file: one, unless the frontmatter is a list of remote agents."""
-    raise NotImplementedError
+    """Every agent of a file: one, unless the frontmatter is a list of remote agents.
+
+    Args:
+        text: The file.
+        file: Its name for people, in problems and the origins of rules.
+        id: Its id; without one, the file's name is the id.
+        prompts: Finds the prompts that sides name; without it they are not looked for.
+        profile: What else the file must fulfil.
+        known_tools: Python tools that an allow list may name.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    report = Report(file, known_tools=known_tools or ())
+    parts, root = read_parts(data, report)
+    if parts is None:
+        return (Loaded(definition=None, problems=report.located(), skipped=not report.failed),)
+    if isinstance(root, Items):
+        return _load_list(root, parts, data, id or _id_of(file), report)
+    if root is None:
+        return (Loaded(definition=None, problems=report.located()),)
+    id = id or _id_of(file)
+    if id is None:
+        report.add("no-id", 1, 1, f"'{file}' gives no id: a name like 'reviewer.md' is wanted")
+        return (Loaded(definition=None, problems=report.located()),)
+    body = Body(parts.body, parts.body_line)
+    definition = assemble(gather(root, report), body, id, report, prompts=prompts, profile=profile)
+    return (_loaded(definition, sha256(data).hexdigest(), report),)
 
 
 def load_fields(
-    fields: Mapping[str, object], *, file: str, id: AgentId | None = None, prompt: str | None = None
+    fields: Mapping[str, object],
+    *,
+    file: str,
+    id: AgentId | None = None,
+    prompt: str | None = None,
+    prompts: PromptLookup | None = None,
+    known_tools: Collection[str] | None = None,
 ) -> Loaded:
-    """The same keys from configuration, a database row or Python."""
-    raise NotImplementedError
+    """The same keys from configuration, a database row or Python. Without `id` it is the slug, or the name as one."""
+    report = Report(file, known_tools=known_tools or ())
+    try:
+        root = from_python(fields)
+    except ValueError as error:
+        report.add("too-deep", 1, 1, str(error))
+        return Loaded(definition=None, problems=report.located())
+    given = gather(root if isinstance(root, Fields) else Fields({}, {}), report)
+    id = id or _slug(given.text("slug") or given.text("name") or "")
+    if id is None:
+        report.add("no-id", 1, 1, "there is neither an id, a slug nor a name")
+        return Loaded(definition=None, problems=report.located())
+    definition = assemble(given, Body(prompt or ""), id, report, prompts=prompts)
+    digest = sha256(msgspec.json.encode(definition, order="sorted")).hexdigest() if definition else ""
+    return _loaded(definition, digest, report)
 
 
 def load_prompt(text: bytes | str, *, file: str, name: str) -> tuple[Prompt | None, tuple[Problem, ...]]:
     """A side's prompt file; frontmatter is optional."""
-    raise NotImplementedError
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    report = Report(file)
+    parts, root = read_parts(data, report)
+    if parts is None and not report.failed:
+        try:
+            return Prompt(name=name, text=decoded_body(data).strip()), ()
+        except Broken as error:
+            report.add(error.code, error.line, error.column, error.message)
+    if parts is None or not isinstance(root, Fields):
+        return None, report.located()
+    given = gather(root, report)
+    power = power_of(given)
+    definition = assemble(given, Body(parts.body, parts.body_line), AgentId(name), report)
+    problems = tuple(p for p in report.located() if p.code != "missing-description")
+    if definition is None:
+        return None, problems
+    limited = any(key in given.values for key in ("tools", "allowed_tools", "disallowed_tools"))
+    prompt = Prompt(
+        name=name,
+        text=definition.prompt,
+        model=definition.model,
+        provider=definition.provider,
+        tools=power.tools if limited else None,
+        hooks=definition.hooks,
+        variables=definition.variables,
+        env=definition.env,
+        subagents=definition.subagents,
+    )
+    return prompt, problems
+
+
+def read_parts(data: bytes, report: Report) -> tuple[Parts | None, Fields | Items | None]:
+    """The parts of a file and the root of its frontmatter; what is missing, the report explains."""
+    try:
+        parts = split(data)
+    except Broken as error:
+        report.add(error.code, error.line, error.column, error.message)
+        return None, None
+    if parts is None:
+        return None, None
+    if parts.late:
+        report.add("late-frontmatter", parts.block_line - 1, 1, "blank lines stand before the frontmatter")
+    if parts.controls:
+        report.add("control-in-body", *parts.controls, "the body holds a control character")
+    if (found := _power_below(parts)) is not None:
+        message = f"the frontmatter ends before '{found[0]}'; remove the line '---' above it"
+        report.add("split-frontmatter", found[1], 1, message)
+        return parts, None
+    return parts, read_frontmatter(parts.block, parts.block_line, report)
+
+
+def _power_below(parts: Parts) -> tuple[str, int] | None:
+    """A power key in what looks like the rest of the frontmatter, below a line `---` that should not be there."""
+    if not _KEY.match(parts.body):
+        return None
+    rest, fence, _ = parts.body.partition("\n---")
+    if not fence:
+        return None
+    for match in _KEY.finditer(rest):
+        if grants_power(match[1]):
+            return match[1], parts.body_line + rest.count("\n", 0, match.start())
+    return None
+
+
+def _load_list(root: Items, parts: Parts, data: bytes, id: AgentId | None, report: Report) -> tuple[Loaded, ...]:
+    """S1: a list is several remote agents, each addressed by its name beside the file."""
+    folder, slash, _ = (id or "").rpartition("/")
+    loaded: list[Loaded] = []
+    digest = sha256(data).hexdigest()
+    for item in root.items:
+        own = Report(report.file)
+        if not isinstance(item, Fields):
+            own.add("bad-shape", item.line, item.column, "a list in the frontmatter holds remote agents, each a map")
+            loaded.append(_loaded(None, "", own))
+            continue
+        given = gather(item, own)
+        name = _slug(given.text("name") or "")
+        if name is None or not isinstance(item.fields.get("name"), Scalar):
+            own.add("no-id", item.line, item.column, "each agent of a list needs a 'name'")
+            loaded.append(_loaded(None, "", own))
+            continue
+        given.values.setdefault("kind", "remote")
+        given.places.setdefault("kind", (item.line, item.column))
+        if given.values["kind"] != "remote":
+            own.add("bad-shape", item.line, item.column, "only remote agents may share a file")
+        definition = assemble(given, Body("", parts.body_line), AgentId(folder + slash + name), own)
+        loaded.append(_loaded(definition, digest, own))
+    if not loaded:
+        report.add("bad-shape", parts.block_line, 1, "the frontmatter is an empty list; wanted a map of keys")
+        loaded.append(_loaded(None, "", report))
+    return tuple(loaded)
+
+
+def _loaded(definition: AgentDefinition | None, digest: str, report: Report) -> Loaded:
+    if definition is not None:
+        definition = msgspec.structs.replace(definition, hash=digest)
+    return Loaded(definition=definition, problems=report.located())
+
+
+def _id_of(file: str) -> AgentId | None:
+    """The file's own name, or its folder's for `prompt.md` and `agent.md`."""
+    segments = file.replace("\\", "/").split("/")
+    for count in (2, 1):
+        found = agent_id("/".join(segments[-count:])) if len(segments) >= count else None
+        if found is not None and "/" not in found:
+            return found
+    return None
+
+
+def _slug(name: str) -> AgentId | None:
+    slug = _SLUG.sub("-", name.lower()).strip("-")
+    return AgentId(slug) if slug else None

@@ -1,0 +1,89 @@
+"""Nodes → one value a key: the table is looked up here, and every key finds its fate.
+
+A key is read, kept for later (`extra`) with a warning, or an error. How the values
+fit together is `retinue.definition.assemble`'s business.
+"""
+
+import msgspec
+
+from retinue.definition.codes import Report
+from retinue.definition.keys import NESTED, find, is_free, names, unsupported
+from retinue.definition.node import Fields, Node, Plain, Scalar, plain
+from retinue.definition.values import Bad, Kept, Key, Kind, did_you_mean, folded, found_and_wanted
+
+_READ_EMPTY = {"tools", "allowed_tools", "disallowed_tools", "allowed_commands", "allowed_agents", "permissions"}
+"""Keys for which no value is a value: no tools, no commands, or an error."""
+
+
+class Given(msgspec.Struct):
+    """What a file says, by canonical key."""
+
+    values: dict[str, object]
+    places: dict[str, tuple[int, int]]
+    extra: dict[str, Plain]
+
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        return value if isinstance(value, str) else None
+
+
+def gather(root: Fields, report: Report) -> Given:
+    given = Given({}, {}, {})
+    _gather(root, "", given, report)
+    return given
+
+
+def _gather(fields: Fields, path: str, given: Given, report: Report) -> None:
+    for name, node in fields.fields.items():
+        place = fields.keys[name]
+        if (row := find(name)) is not None:
+            _known(name, path + name, node, row, place, given, report)
+        elif folded(name) in NESTED and isinstance(node, Fields) and not path:
+            _gather(node, f"{name}.", given, report)
+        else:
+            _unknown(name, path + name, node, place, given, report)
+
+
+def _known(
+    name: str, path: str, node: Node, row: tuple[Key, Kind], place: tuple[int, int], given: Given, report: Report
+) -> None:
+    key, kind = row
+    if isinstance(node, Scalar) and node.value is None and key.name not in _READ_EMPTY:
+        report.add("empty-value", *place, f"'{path}' has no value", "quote a value that starts with '#'")
+        return
+    try:
+        value = kind.read(node, report)
+    except Kept as kept:
+        given.extra[name] = plain(node)
+        report.add(kept.code, *place, f"'{path}': {kept.message}")
+        return
+    except Bad as bad:
+        message = found_and_wanted(f"{path}.{bad.path}" if bad.path else path, bad)
+        if key.lenient:
+            given.extra[name] = plain(node)
+        report.add("foreign-value" if key.lenient else bad.code, bad.node.line, bad.node.column, message, bad.hint)
+        return
+    if key.name not in given.values:
+        given.values[key.name] = value
+        given.places[key.name] = place
+        return
+    if given.values[key.name] == value:
+        return
+    first = given.places[key.name][0]
+    if key.power:
+        report.add("duplicate-key", *place, f"'{path}' is another name of '{key.name}', given in line {first}")
+        return
+    given.extra[name] = plain(node)
+    report.add("foreign-value", *place, f"'{path}' says again what '{key.name}' says in line {first}; that one is used")
+
+
+def _unknown(name: str, path: str, node: Node, place: tuple[int, int], given: Given, report: Report) -> None:
+    given.extra[name] = plain(node)
+    if is_free(name):
+        return
+    if (reason := unsupported(name)) is not None:
+        report.add("unsupported-key", *place, f"'{path}' has no meaning here", reason)
+        return
+    # the search is slow, and a file of a thousand unknown keys needs no thousand hints
+    hint = did_you_mean(name, names()) if len(report.problems) < 30 else None
+    report.add("unknown-key", *place, f"'{path}' is not a known key", hint)

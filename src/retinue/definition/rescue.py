@@ -1,0 +1,216 @@
+"""Frontmatter that is not quite YAML → nodes, without ever guessing at power.
+
+A file whose YAML is whole is read whole. Otherwise it is cut at the lines that
+start a key and each piece is read alone, in its own lines: a text that breaks
+YAML becomes plain text with a warning, and any other broken piece is an error.
+Three guards keep power out of text:
+
+- a line that starts with a key that grants power is that key, whatever quote or
+  bracket was left open above it;
+- a rescued text may not hold such a key on a line of its own, indented or not;
+- nor inside a line, when the file has no such key elsewhere: a line break may
+  have been lost.
+"""
+
+import re
+from collections import Counter
+
+import msgspec
+
+from retinue.definition.codes import Report
+from retinue.definition.keys import BY_NAME, find, grants_power, is_text
+from retinue.definition.node import Fields, Items, Node, Scalar
+from retinue.definition.toolnames import canonical
+from retinue.definition.tree import Broken, Refused, read_yaml
+
+_KEY_LINE = re.compile(r"""^(["']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?=[ \t]|$)""", re.MULTILINE)
+_INNER_KEY = re.compile(r"""^[ \t]+(?:-[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*:(?=[ \t]|$)""", re.MULTILINE)
+_BLOCK_MARK = re.compile(r"[|>][+-]?[0-9]?[+-]?")
+_MANY_LINES = {"description", "tool_description"}
+"""Texts that may go on over several lines; what follows another key is not its text."""
+
+_LIMITING = "tools allowed_tools disallowed_tools permissions permission_mode readonly allowed_commands sandbox model"
+"""Keys without which an agent may do more, or runs on another model."""
+
+
+def _spellings() -> list[str]:
+    found: list[str] = []
+    for name in _LIMITING.split():
+        for spelling in (name, *BY_NAME[name].aliases):
+            head, *rest = spelling.split("_")
+            camel = head + "".join(part.title() for part in rest)
+            found += dict.fromkeys((spelling, camel, spelling.replace("_", "-")))
+    return sorted(found, key=len, reverse=True)
+
+
+_INLINE = re.compile(rf"""(\S?)["']?({"|".join(_spellings())})["']?[ \t]*:(?=[ \t]|$)(.*)""", re.MULTILINE)
+_ONE_WORD = re.compile(r"\S*")
+
+
+class Piece(msgspec.Struct):
+    """The lines from one key to the next."""
+
+    key: str
+    line: int
+    text: str
+    value_at: int
+    """Where the value starts in the first line."""
+
+
+def read_frontmatter(block: str, first_line: int, report: Report) -> Fields | Items | None:
+    """The root of the frontmatter; None when it was refused, and the report says why."""
+    try:
+        try:
+            root = read_yaml(block, first_line, is_text)
+            if not _swallows_power(root, block, first_line):
+                return _as_root(root, first_line, report)
+            whole = Broken("a quote or bracket is left open", first_line, 1)
+        except Refused:
+            raise
+        except Broken as error:
+            whole = error
+        return _in_pieces(block, first_line, whole, report)
+    except Broken as error:
+        report.add(error.code, error.line, error.column, error.message)
+        return None
+
+
+def _as_root(root: Node | None, line: int, report: Report) -> Fields | Items | None:
+    if root is None or (isinstance(root, Scalar) and root.value is None):
+        return Fields({}, {}, line, 1)
+    if isinstance(root, Scalar):
+        report.add("bad-shape", root.line, root.column, "the frontmatter is a text; wanted a map of keys")
+        return None
+    return root
+
+
+def _swallows_power(root: Node | None, block: str, first_line: int) -> bool:
+    """Whether a line that starts with a power key was read as a part of something else."""
+    starts = _KEY_LINE.findall(block)
+    if isinstance(root, Fields) and len(starts) <= len(root.fields):
+        return False
+    known = {line for line, _ in root.keys.values()} if isinstance(root, Fields) else set[int]()
+    for match in _KEY_LINE.finditer(block):
+        if grants_power(match[2]) and first_line + block.count("\n", 0, match.start()) not in known:
+            return True
+    return False
+
+
+def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fields | None:
+    pieces = _cut(block, first_line)
+    if not pieces:
+        raise whole
+    root = Fields({}, {}, first_line, 1)
+    present = {folded_row(piece.key) for piece in pieces}
+    rescued = False
+    for index, piece in enumerate(pieces):
+        if piece.key in root.fields:
+            first = root.keys[piece.key][0]
+            raise Refused(f"'{piece.key}' was given before, in line {first}", piece.line, 1, "duplicate-key")
+        node = _read_piece(piece)
+        if isinstance(node, Broken):
+            if not is_text(piece.key):
+                raise node
+            _check_text(piece, pieces[index - 1] if index else None, present, node)
+            node = _as_text(piece)
+            rescued = True
+            message = f"the value of '{piece.key}' is not YAML; it was read as plain text"
+            report.add(
+                "rescued-text",
+                piece.line,
+                piece.value_at,
+                message,
+                "put it in quotes, or after '|' on lines of its own",
+            )
+        root.fields[piece.key] = node
+        root.keys[piece.key] = (piece.line, 1)
+    if not rescued:
+        raise whole
+    return root
+
+
+def _cut(block: str, first_line: int) -> list[Piece]:
+    """Pieces that start with a key in the first column. A word that comes twice and is no key is a part of a text."""
+    starts = list(_KEY_LINE.finditer(block))
+    counts = Counter(match[2] for match in starts)
+    starts = [m for m in starts if counts[m[2]] == 1 or find(m[2]) is not None]
+    if not starts:
+        return []
+    before = block[: starts[0].start()]
+    if any(line.strip() and not line.lstrip().startswith("#") for line in before.split("\n")):
+        return []
+    ends = [match.start() for match in starts[1:]] + [len(block)]
+    return [
+        Piece(
+            key=match[2],
+            line=first_line + block.count("\n", 0, match.start()),
+            text=block[match.start() : end],
+            value_at=match.end() - match.start() + 2,
+        )
+        for match, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _read_piece(piece: Piece) -> Node | Broken:
+    try:
+        root = read_yaml(piece.text, piece.line, is_text)
+    except Refused:
+        raise
+    except Broken as error:
+        return error
+    if isinstance(root, Fields) and list(root.fields) == [piece.key]:
+        return root.fields[piece.key]
+    return Broken(f"the value of '{piece.key}' does not end where the next key starts", piece.line, 1)
+
+
+def _check_text(piece: Piece, before: Piece | None, present: set[str], error: Broken) -> None:
+    """Raises when the text of a piece may hold power, or goes on where it should not."""
+    text, start = piece.text, len(piece.key) + 1
+    found = [match for match in _INNER_KEY.finditer(text, start) if grants_power(match[1])]
+    lost = [match for match in _INLINE.finditer(text, start) if folded_row(match[2]) not in present and _is_lost(match)]
+    for match, group in [*((m, 1) for m in found), *((m, 2) for m in lost)]:
+        at = match.start(group)
+        line = piece.line + text.count("\n", 0, at)
+        raise _hidden(piece, match[group], line, at - text.rfind("\n", 0, at))
+    more = [line for line in text.split("\n")[1:] if line.strip() and not line.lstrip().startswith("#")]
+    if not more:
+        return
+    if folded_row(piece.key) not in _MANY_LINES:
+        raise error
+    indented = any(line[0] in " \t" for line in more)
+    if indented and before is not None and grants_power(before.key) and "\n " in before.text:
+        raise _hidden(piece, before.key, before.line, 1)
+
+
+def _is_lost(match: re.Match[str]) -> bool:
+    """Whether a key inside a line may once have started one, and is not just a word before a colon."""
+    before, word, value = match[1], match[2], match[3].strip()
+    if not word.isalpha() or not word.islower() or before in tuple(".\"')>]}!?,;"):
+        return True
+    if word == "tools":
+        return not value or any(canonical(part.strip(" \"'[]")) for part in value.split(","))
+    return _ONE_WORD.fullmatch(value) is not None
+
+
+def _hidden(piece: Piece, key: str, line: int, column: int) -> Refused:
+    message = f"'{key}' grants power and may be lost in the broken text of '{piece.key}'; quote that text"
+    return Refused(message, line, column, "hidden-power")
+
+
+def _as_text(piece: Piece) -> Scalar:
+    first, _, rest = piece.text.partition("\n")
+    value = first[piece.value_at - 2 :].strip()
+    lines = [line.strip() for line in rest.split("\n")]
+    if _BLOCK_MARK.fullmatch(value):
+        value = ""
+    text = "\n".join([value, *lines]).strip()
+    if text[:1] in ('"', "'"):
+        quote = text[0]
+        text = text[1:].removesuffix(quote) if text.endswith(quote) else text[1:]
+    return Scalar(text, text, piece.line, piece.value_at)
+
+
+def folded_row(key: str) -> str:
+    """The canonical name of a key, or the key itself."""
+    row = find(key)
+    return row[0].name if row else key
