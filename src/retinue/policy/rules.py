@@ -1,0 +1,182 @@
+"""Decides by rules whether a call may run.
+
+Within a tier the last matching rule wins, so an author writes the general rule
+first; across tiers the strictest verdict wins, so nobody loosens what someone
+else has said. Nothing here waits: `ask` is an answer, and the runtime turns it
+into a question. What a shell command hides is `retinue.policy.shell`'s subject,
+what a path resolves to that of `retinue.policy.files`.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from retinue.policy.patterns import Match, expand_home, matcher
+from retinue.ports.memory import Grant
+from retinue.schema.permission import STRICTNESS, Decision, Rule, TierName, Verdict
+
+EDIT = "edit"
+_CATEGORY: dict[str, str] = dict.fromkeys(("write", "edit", "multi_edit", "multiedit", "patch", "apply_patch"), EDIT)
+
+_Compiled = tuple[tuple[Match, Rule, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Rules of one author.
+
+    `counts` are the verdicts that have a say: a project's allow never loosens
+    anything, and of a caller's tiers only the denies reach a child.
+    """
+
+    name: TierName
+    rules: tuple[Rule, ...] = ()
+    counts: frozenset[Verdict] = frozenset(("allow", "ask", "deny"))
+    _compiled: dict[tuple[str, str], _Compiled] = field(
+        default_factory=dict[tuple[str, str], _Compiled], init=False, compare=False, repr=False
+    )
+
+    def decide(self, tool: str, names: Sequence[str], home: str = "", rooted: str = "") -> Decision | None:
+        """Return what the last rule that matches any of `names` says, if this tier has a say in it.
+
+        `rooted` is one more name, for patterns written from the root only: where a
+        workspace lies says nothing about the files in it.
+        """
+        key = (tool, home)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compiled[key] = tuple(
+                (matcher(rule.pattern, home), rule, expand_home(rule.pattern, home).startswith("/"))
+                for rule in reversed(self.rules)
+                if matcher(category(rule.tool))(category(tool))
+            )
+        for match, rule, absolute in compiled:
+            for name in names:
+                if match(name):
+                    return self._counted(rule)
+            if absolute and rooted and match(rooted):
+                return self._counted(rule)
+        return None
+
+    def about(self, tool: str) -> tuple[Rule, ...]:
+        """Return the rules for `tool`, the last first."""
+        self.decide(tool, ())
+        return tuple(rule for _, rule, _ in self._compiled[(tool, "")])
+
+    def _counted(self, rule: Rule) -> Decision | None:
+        if rule.verdict not in self.counts or (self.name == "project" and rule.verdict == "allow"):
+            return None
+        reason = rule.reason or f"the {self.name}'s rule says {rule.verdict}: {rule.tool} {rule.pattern}"
+        return Decision(verdict=rule.verdict, reason=reason, tier=self.name, rule=rule)
+
+
+def category(tool: str) -> str:
+    """Return the tool's name in rules: write, edit and multi_edit are one, `edit`."""
+    return _CATEGORY.get(tool, tool)
+
+
+def authorize(
+    tool: str,
+    resource: str,
+    tiers: Iterable[Tier],
+    *,
+    fallback: Verdict,
+    also: Sequence[str] = (),
+    home: str = "",
+    rooted: str = "",
+) -> Decision:
+    """Return the decision for one call and the rule that made it.
+
+    Args:
+        tool: The tool's canonical name.
+        resource: The command, path, URL, query or agent.
+        tiers: Every tier that has a say, in any order.
+        fallback: The ruleset's default, for a call that no rule matches.
+        also: Other names of the same resource; a rule that matches any of them matches.
+        home: What `~` means in patterns.
+        rooted: See `Tier.decide`.
+    """
+    names = (resource, *also)
+    made = [d for tier in tiers if (d := tier.decide(tool, names, home, rooted))]
+    return strictest(made) or Decision(verdict=fallback, reason=f"no rule matches; the default is {fallback}")
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision | None:
+    """Return the first of the strictest."""
+    return max(decisions, key=lambda d: STRICTNESS[d.verdict], default=None)
+
+
+def merge(*groups: Sequence[Tier]) -> tuple[Tier, ...]:
+    """Return every tier of `groups` once.
+
+    Tiers are never joined into one list of rules, where a later allow would
+    override an earlier deny.
+    """
+    return tuple(dict.fromkeys(tier for group in groups for tier in group))
+
+
+def stricter(a: Verdict, b: Verdict) -> Verdict:
+    return a if STRICTNESS[a] >= STRICTNESS[b] else b
+
+
+def allowed_commands(commands: Sequence[str] | None) -> tuple[Rule, ...]:
+    """Return S2's list as rules: the listed commands allow, every other asks.
+
+    They are a tier of their own, so a deny elsewhere stays a deny. An empty
+    list removes bash altogether; `retinue.policy.filters` sees to it.
+    """
+    if commands is None:
+        return ()
+    listed = (
+        Rule(tool="bash", pattern=c, verdict="allow", reason=f"listed in allowed_commands: {c}") for c in commands
+    )
+    other = Rule(tool="bash", verdict="ask", reason="not listed in allowed_commands")
+    return (other, *listed)
+
+
+def call_digest(tool: str, arguments_json: str, definition_hash: str) -> str:
+    """Return what an approval binds to: one byte changed in the call, or another definition, and it is asked again."""
+    parts = (category(tool), arguments_json, definition_hash)
+    return hashlib.sha256(b"".join(len(b).to_bytes(8) + b for b in (p.encode() for p in parts))).hexdigest()
+
+
+def apply_grants(
+    decision: Decision,
+    grants: Collection[Grant],
+    *,
+    tool: str,
+    resource: str,
+    digest: str = "",
+    definition_hash: str = "",
+    thread: str = "",
+    also: Sequence[str] = (),
+    home: str = "",
+) -> Decision:
+    """Turn ask into allow where a person has said so; a deny stays, an allow needs no grant.
+
+    For a whole bash call only a grant that binds to the exact call counts here: patterns
+    are applied to each command it holds, see `retinue.policy.calls`.
+    """
+    if decision.verdict != "ask":
+        return decision
+    for grant in grants:
+        if grant.thread is not None and grant.thread != thread:
+            continue
+        if grant.definition_hash and grant.definition_hash != definition_hash:
+            continue
+        if _covers(grant, tool, (resource, *also), digest, home, whole_shell=bool(decision.commands)):
+            rule = Rule(tool=grant.tool, pattern=grant.pattern, verdict="allow", origin=f"grant {grant.number}")
+            said = "for this exact call" if grant.exact else f"for {grant.pattern}"
+            return Decision(
+                verdict="allow", reason=f"granted {said}", tier="session", rule=rule, commands=decision.commands
+            )
+    return decision
+
+
+def _covers(grant: Grant, tool: str, names: Sequence[str], digest: str, home: str, *, whole_shell: bool) -> bool:
+    if category(grant.tool) != category(tool):
+        return False
+    if grant.exact is not None:
+        return bool(digest) and grant.exact == digest
+    match = matcher(grant.pattern, home)
+    return not whole_shell and any(match(name) for name in names)

@@ -1,0 +1,280 @@
+"""One walk through a script: where it is, which commands and files it has met, and what was decided of each.
+
+How a program's arguments hide other commands is `retinue.policy.shell.unwrap`'s
+subject.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from retinue.policy.files import FileOp
+from retinue.policy.rules import strictest
+from retinue.policy.shell.programs import FREE, risky_variable
+from retinue.policy.shell.script import RESERVED, Doubt, Part, Redirect, Scope, Simple, parse
+from retinue.policy.shell.words import Word
+from retinue.schema.permission import STRICTNESS, CommandDecision, Decision, Rule, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """What a command does to a file; the path is absolute and not resolved."""
+
+    op: FileOp
+    path: str
+    pattern: bool = False
+    fallback: Verdict = "allow"
+    """For a file that no rule matches: the command itself is judged by its own rules."""
+
+
+Judge = Callable[[str], Decision]
+FileJudge = Callable[[FileUse], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Why an allowed command is asked, and the word by which a rule can say that it is meant."""
+
+    token: str
+    reason: str
+
+
+_FREE_PATHS = re.compile(r"/dev/(?:null|zero|stdin|stdout|stderr|tty|fd/\d+)")
+_STANDARD = frozenset(("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"))
+_SEPARATORS = re.compile(r"[\s;&|()<>{}`$]+")
+_DEEPEST = 8
+_MOST_PROBES = 2000
+_LONGEST_SHOWN = 2000
+
+
+class Unwrap(Protocol):
+    """Judges what a command hides, and tells what is risky about the command itself."""
+
+    def __call__(self, state: "Judgement", words: Sequence[Word], part: Simple, decision: Decision, /) -> "Found": ...
+
+
+@dataclass(slots=True)
+class Found:
+    risks: list[Risk] = field(default_factory=list[Risk])
+    inner: bool = False
+    """A command was found inside, so the program's own name matters only if a rule names it."""
+
+
+class Judgement:
+    def __init__(self, unwrap: Unwrap, judge: Judge, files: FileJudge, cwd: str, home: str) -> None:
+        self.unwrap = unwrap
+        self.judge = judge
+        self.files = files
+        self.home = home or "/~"
+        self.cwds = frozenset((cwd,))
+        self.landed: frozenset[str] | None = None
+        """Where the last command has certainly gone if it succeeded."""
+        self.entries: list[tuple[str, Decision]] = []
+        self.functions: set[str] = set()
+        self.defers = self.moves = False
+        self.depth = 0
+
+    def decision(self) -> Decision:
+        if self.defers and self.moves:
+            self.ask("cd", "it changes directory and runs code later, so paths are not certain")
+        top = strictest(decision for _, decision in self.entries)
+        if top is None:
+            return Decision(verdict="allow", reason="it runs no command")
+        commands = tuple(
+            CommandDecision(command=text[:_LONGEST_SHOWN], verdict=d.verdict, reason=d.reason, rule=d.rule)
+            for text, d in dict.fromkeys(self.entries)
+        )
+        return Decision(verdict=top.verdict, reason=top.reason, tier=top.tier, rule=top.rule, commands=commands)
+
+    def script(self, text: str) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.doubt(Doubt("code nested too deeply", scan=text), text)
+        else:
+            self.run(parse(text), text)
+        self.depth -= 1
+
+    def run(self, parts: Sequence[Part], source: str) -> None:
+        stack: list[frozenset[str]] = []
+        for part in parts:
+            match part:
+                case Simple():
+                    self.simple(part)
+                case Doubt():
+                    self.doubt(part, source)
+                case Scope(opens=True):
+                    stack.append(self.cwds)
+                    if part.kind == "and" and self.landed is not None:
+                        self.cwds = self.landed
+                    if part.kind == "later":
+                        self.defers = True
+                        self.functions.add(part.name)
+                case Scope():
+                    self.leave(part, stack.pop())
+
+    def leave(self, scope: Scope, before: frozenset[str]) -> None:
+        inside = self.cwds
+        if scope.kind == "sub":
+            self.cwds = before
+            return
+        if scope.kind in ("loop", "later") and inside != before:
+            self.ask("cd", "it changes directory in a loop or a function")
+        self.landed = inside if scope.kind == "and" else None
+        self.cwds = before | inside
+
+    def doubt(self, doubt: Doubt, source: str) -> None:
+        self.ask(source, doubt.reason)
+        if doubt.code:
+            self.apart(doubt.code)
+        if doubt.scan:
+            self.scan(doubt.scan)
+
+    def apart(self, code: str) -> None:
+        """Judge code that leaves the working directory as it was."""
+        before = self.cwds
+        self.script(code)
+        self.cwds = before
+
+    def ask(self, text: str, reason: str) -> None:
+        self.entries.append((text, Decision(verdict="ask", reason=reason)))
+
+    def simple(self, part: Simple) -> None:
+        self.landed = None
+        reads = bool(part.words) and part.words[0].text == "read"
+        for name, value in part.assigns:
+            if risky_variable(name) and not (name == "IFS" and reads):
+                self.variable(name, value)
+        for redirect in part.redirects:
+            self.redirect(redirect)
+        if part.words:
+            self.command(part.words, part)
+
+    def variable(self, name: str, value: Word) -> None:
+        text = f"{name}={value.text}"
+        decision = self.judge(text)
+        if decision.rule is None or (decision.verdict == "allow" and not value.known):
+            decision = Decision(verdict="ask", reason=f"{name} runs a program or changes where programs are found")
+        self.entries.append((text, decision))
+
+    def redirect(self, redirect: Redirect) -> None:
+        if redirect.kind == "text":
+            return
+        if redirect.kind != "write":
+            self.use("read", redirect.target)
+        if redirect.kind != "read":
+            self.use("write", redirect.target, fallback="ask")
+
+    def use(self, op: FileOp, word: Word, *, fallback: Verdict = "allow") -> None:
+        """Judge a file that a word names, from every directory the script may be in."""
+        text = word.text if word.known else word.lead
+        if word.known and _FREE_PATHS.fullmatch(text):
+            return
+        shown = f"{'<' if op == 'read' else '>' if op == 'write' else op} {word.text}"
+        uses = [FileUse(op, path, pattern=word.glob, fallback=fallback) for path in self.paths(text, tilde=word.tilde)]
+        decision = strictest(self.files(use) for use in uses)
+        if not word.known and (decision is None or decision.verdict != "deny"):
+            self.ask(shown, "the path is only known when it runs")
+        elif decision is not None and (decision.verdict != "allow" or fallback == "ask"):
+            self.entries.append((shown, decision))
+
+    def paths(self, text: str, *, tilde: bool) -> list[str]:
+        """Return what a path may mean, from every directory the script may be in."""
+        if tilde:
+            text = self.home + text[1:] if text[1:2] in ("", "/") else f"/home/{text[1:]}"
+        if text.startswith("/"):
+            return [text]
+        return [f"{cwd.rstrip('/')}/{text}" for cwd in sorted(self.cwds)]
+
+    def command(self, words: Sequence[Word], part: Simple, cover: Rule | None = None) -> None:
+        """Judge one simple command and whatever it hides.
+
+        `cover` is a rule that allowed the command around this one; it speaks for
+        this one too where it names its program.
+        """
+        name = words[0]
+        if not name.known or name.glob or re.search(r"\s", name.text) or not name.text:
+            self.ask(joined(words), "the command's name is only known when it runs")
+            self.probe(words if name.known else words[1:])
+            return
+        if name.bare and name.text in RESERVED - {"time", "coproc", "[["}:
+            self.ask(joined(words), f"a reserved word where none belongs: {name.text}")
+            if len(words) > 1:
+                self.command(words[1:], part)
+            return
+        decision = self.rule(words)
+        if name.text in self.functions and decision.verdict != "deny":
+            return
+        found = self.unwrap(self, words, part, decision)
+        self.settle(words, decision, found.risks, inner=found.inner, cover=cover)
+
+    def settle(
+        self, words: Sequence[Word], decision: Decision, risks: Sequence[Risk], *, inner: bool, cover: Rule | None
+    ) -> None:
+        name = words[0].text
+        if decision.rule is None:
+            if inner and not risks:
+                return
+            if inner or (name in FREE and not risks):
+                decision = Decision(verdict="allow", reason="changes nothing outside the shell")
+            elif cover and name in cover.pattern.split():
+                decision = Decision(verdict="allow", reason=f"covered by {cover.pattern}", rule=cover)
+        unsaid = [risk for risk in risks if not _consents(decision.rule, risk.token)]
+        if unsaid and decision.verdict == "allow":
+            decision = replace_decision(decision, "ask", unsaid[0].reason)
+        self.entries.append((joined(words), decision))
+
+    def rule(self, words: Sequence[Word]) -> Decision:
+        """Return what rules say of a command; another spelling of its program can't escape a deny."""
+        text = joined(words)
+        decision = self.judge(text)
+        name = words[0].text
+        folder, slash, base = name.rpartition("/")
+        other = (base if slash else name).lower()
+        if other == name or not other:
+            return decision
+        alike = self.judge(other + text[len(name) :])
+        if alike.verdict == "deny" or (decision.rule is None and folder in _STANDARD and base == other):
+            return alike
+        return decision
+
+    def probe(self, words: Sequence[Word]) -> None:
+        """Look for commands that are denied among words that may or may not be one."""
+        for index, word in enumerate(words[:_MOST_PROBES]):
+            decision = self.rule(words[index : index + 20])
+            if decision.verdict == "deny":
+                self.entries.append((joined(words[index:]), decision))
+            if re.search(r"[\s;|&]", word.text):
+                self.deny_in(word.text)
+
+    def deny_in(self, code: str) -> None:
+        """Judge text that may be code for its denies only."""
+        kept = len(self.entries)
+        self.apart(code)
+        self.entries[kept:] = [entry for entry in self.entries[kept:] if entry[1].verdict == "deny"]
+
+    def scan(self, text: str) -> None:
+        """Look for denied commands in text without structure: each word may start one."""
+        for cleaned in (re.sub(r"[\"'\\]", "", text), re.sub(r"[\"'\\]", " ", text)):
+            words = [word for word in _SEPARATORS.split(cleaned) if word][:_MOST_PROBES]
+            for index in range(len(words)):
+                decision = self.rule([Word(word) for word in words[index : index + 8]])
+                if decision.verdict == "deny":
+                    self.entries.append((" ".join(words[index : index + 8]), decision))
+                    return
+
+
+def joined(words: Sequence[Word]) -> str:
+    """Return a command as rules match it: words apart by one blank, quoted where a blank is part of one."""
+    return " ".join(f"'{word.text}'" if not word.text or re.search(r"\s", word.text) else word.text for word in words)
+
+
+def replace_decision(decision: Decision, verdict: Verdict, reason: str) -> Decision:
+    if STRICTNESS[decision.verdict] >= STRICTNESS[verdict]:
+        return decision
+    return Decision(verdict=verdict, reason=reason, tier=decision.tier, rule=decision.rule)
+
+
+def _consents(rule: Rule | None, token: str) -> bool:
+    """A rule for everything, or one that names the risk, means it."""
+    return rule is not None and (rule.pattern in ("*", "**") or token in rule.pattern.split())

@@ -1,0 +1,217 @@
+"""What programs do with their arguments, as data: which hide a command, run code, or name files.
+
+A program that is not here does what its rule says and no more is known of it.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from retinue.policy.files import FileOp
+from retinue.policy.shell.words import names
+
+Role = Literal[
+    "plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap", "env"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How one program hides commands and files.
+
+    `wrap` runs the command in its arguments and changes nothing else, `guard`
+    runs it with other powers or elsewhere, `opaque` may run any of its
+    arguments, `join` runs them joined as a script. A risk is asked unless the
+    rule that allows the command names it.
+    """
+
+    role: Role = "plain"
+    values: frozenset[str] = frozenset()
+    """Options whose next word is their value."""
+    risks: frozenset[str] = frozenset()
+    """Options that run programs, write, or look elsewhere."""
+    subcommands: frozenset[str] = frozenset()
+    """First arguments that do so."""
+    skip: int = 0
+    """Arguments of its own before the command, or before the files."""
+    files: FileOp | None = None
+    """What it does to the files in its arguments."""
+    last: FileOp | None = None
+    """What it does to the last one, when that differs."""
+    code: re.Pattern[str] | None = None
+    """Program text in its first argument that is known to be harmless."""
+    stdin: bool = False
+    """Runs what it reads when it is given no file."""
+
+
+def _table(rows: dict[str, Program]) -> dict[str, Program]:
+    return {name: program for keys, program in rows.items() for name in keys.split()}
+
+
+_SED = re.compile(
+    r"(?:(?:\d+|\$|/[^/\n]*/)(?:,(?:\d+|\$|/[^/\n]*/))?)?(?:[pdq=]|s([/|#,])(?:(?!\1).)*\1(?:(?!\1)[^\n])*\1[gpiI0-9]*)"
+    r"(?:;(?:\d+|\$)?[pdq=])*"
+)
+_AWK = re.compile(r"(?:(?!system|getline|\|(?!\|)|>|@|printf?\s*\()[^\n]|\|\|)*")
+
+PROGRAMS: dict[str, Program] = _table(
+    {
+        "nohup setsid builtin busybox toybox": Program("wrap"),
+        "time": Program("wrap", values=names("-o --output -f --format"), risks=names("-o --output")),
+        "timeout": Program("wrap", values=names("-s --signal -k --kill-after"), skip=1),
+        "nice": Program("wrap", values=names("-n --adjustment")),
+        "ionice": Program("wrap", values=names("-c -n --class --classdata"), risks=names("-p -P -u --pid")),
+        "stdbuf": Program("wrap", values=names("-i -o -e --input --output --error")),
+        "chrt taskset": Program("wrap", risks=names("-p --pid"), skip=1),
+        "command": Program("wrap"),
+        "exec": Program("wrap", values=names("-a")),
+        "env": Program("env", values=names("-u --unset -C --chdir"), risks=names("-S --split-string -C --chdir")),
+        "xargs": Program(
+            "xargs",
+            values=names("-I -n -P -L -s -d -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"),
+            risks=names("-a --arg-file"),
+        ),
+        "sudo": Program(
+            "guard", values=names("-u -g -h -p -C -r -t -T -D -R -U --user --group --host --prompt --chdir --chroot")
+        ),
+        "doas": Program("guard", values=names("-u -C")),
+        "chroot": Program("guard", skip=1),
+        "eval": Program("join"),
+        "watch": Program("join", values=names("-n --interval -q --equexit")),
+        "bash sh zsh dash ksh ash fish mksh rbash": Program("shell"),
+        "source .": Program("source"),
+        "trap": Program("trap"),
+        "cd pushd": Program("cd"),
+        "find": Program("find"),
+        "git": Program("git"),
+        "su runuser ssh docker podman nerdctl kubectl nsenter unshare firejail bwrap systemd-run screen tmux script "
+        "expect parallel entr watchexec crontab at batch flock strace ltrace gdb lldb valgrind perf coproc vi vim nvim "
+        "view nano emacs ed ex less more man alias bind complete compgen enable mapfile readarray fc hash "
+        "fd fdfind rsync scp sftp osascript pkexec setpriv runcon sg newgrp chpst start-stop-daemon".strip(): Program(
+            "opaque"
+        ),
+        "python python2 python3 pypy pypy3": Program(values=names("-m -W -X"), risks=names("-c"), stdin=True),
+        "perl ruby lua": Program(risks=names("-e -E"), stdin=True),
+        "node nodejs bun": Program(risks=names("-e -p --eval --print -r --require --import"), stdin=True),
+        "php": Program(risks=names("-r -B -R -E"), stdin=True),
+        "npm pnpm yarn": Program(
+            subcommands=names("exec x explore config set publish dlx"),
+            risks=names("--script-shell --node-options --userconfig --globalconfig"),
+        ),
+        "cargo": Program(risks=names("--config")),
+        "make gmake": Program(
+            values=names("-j -o"), risks=names("--eval -f --file --makefile -C --directory -E -I --include-dir")
+        ),
+        "tar bsdtar": Program(
+            values=names("-f --file"),
+            risks=names(
+                "--to-command --checkpoint-action -I --use-compress-program --rsh-command --rmt-command -F "
+                "--info-script --new-volume-script -P --absolute-names -C --directory"
+            ),
+        ),
+        "zip": Program(risks=names("-T --test --unzip-command")),
+        "curl": Program(
+            risks=names("-o --output -O --remote-name -K --config -T --upload-file --output-dir -J --dump-header -c")
+        ),
+        "awk gawk mawk nawk": Program(
+            values=names("-F -v"), risks=names("-f --file -i --include -l --load -e --source"), code=_AWK, files="read"
+        ),
+        "sed gsed": Program(
+            risks=names("-f --file -i --in-place -e --expression -s --separate"), code=_SED, files="read"
+        ),
+        "grep egrep fgrep": Program(
+            values=names("-e -f -m -A -B -C --include --exclude --exclude-dir --max-count"),
+            risks=names("-f --file"),
+            skip=1,
+            files="read",
+        ),
+        "rg": Program(
+            values=names("-e -g -t -T -m -A -B -C --glob --type --max-count"),
+            risks=names("--pre --hostname-bin -f --file"),
+            skip=1,
+            files="read",
+        ),
+        "jq": Program(risks=names("-f --from-file -L"), values=names("--arg --argjson"), skip=1, files="read"),
+        "sort": Program(
+            values=names("-k -t -S"),
+            risks=names("-o --output --compress-program --files0-from -T --temporary-directory"),
+            files="read",
+        ),
+        "uniq xxd": Program(files="read", skip=0, last="write"),
+        "date": Program(risks=names("-s --set")),
+        "tree": Program(risks=names("-o"), files="read"),
+        "cat tac head tail wc nl ls dir od hexdump strings file stat md5sum sha1sum sha256sum sha512sum cksum diff cmp "
+        "comm cut paste column fold expand base64 du readlink realpath tsort rev": Program(
+            values=names("-n -c -d -f --lines --bytes"), files="read"
+        ),
+        "tee touch mkdir rmdir truncate mkfifo mknod": Program(
+            values=names("-s --size -m --mode -r -d"), files="write"
+        ),
+        "chmod chown chgrp": Program(skip=1, files="write"),
+        "rm unlink shred": Program(files="delete"),
+        "cp ln install link": Program(values=names("-m -o -g -S"), files="read", last="write"),
+        "mv": Program(values=names("-S"), files="rename", last="write"),
+        "dd": Program(files="write"),
+    }
+)
+
+FREE = names(
+    ": true false test [ [[ break continue return exit shift wait cd pushd popd pwd dirs export declare typeset local "
+    "readonly unset umask times let getopts set trap exec eval command type jobs"
+)
+"""Parts of the shell that change nothing outside it; what they hide is judged on its own."""
+
+EVALUATORS = names("test [ printf read unset declare typeset local export readonly let wait getopts")
+"""Builtins that evaluate subscripts in their arguments, quoted or not."""
+
+HARMLESS_SET = re.compile(r"[-+][euxv]+o?|-o|\+o|pipefail|errexit|nounset|--")
+QUERIES = names("-v -V -l -p --version --help")
+
+GIT_VALUES = names("-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix")
+GIT_RISKS = names("-c --config-env --exec-path --git-dir --work-tree --namespace")
+GIT_OPTION_VALUES = names(
+    "-m --message -F --file --author --date -b -B --grep -S -G -n --since --until --after --before --format"
+)
+GIT_ANY = names(
+    "--ext-diff --output --output-directory --upload-pack --receive-pack --exec --template --separate-git-dir "
+    "--no-index --config --open-files-in-pager --prefix --unsafe-paths --contents --textconv --filters"
+)
+"""Options of any subcommand."""
+GIT_SUBCOMMANDS: dict[str, frozenset[str]] = {
+    "rebase": names("-x -i --interactive"),
+    "grep": names("-O"),
+    "archive": names("-o --remote"),
+    "format-patch": names("-o"),
+    "clone": names("-u -c --recurse-submodules --recursive"),
+    "bisect": names("run"),
+    "remote": names("add set-url"),
+    "worktree": names("add move"),
+    "bundle": names("create"),
+}
+GIT_READS_CONFIG = names("--get --get-all --get-regexp --get-urlmatch --list -l get list")
+GIT_ASK = names(
+    "submodule config filter-branch filter-repo difftool mergetool daemon instaweb send-email svn p4 cvsserver "
+    "http-backend shell upload-pack receive-pack imap-send credential hook gui citool fast-import maintenance"
+)
+"""Subcommands that run programs or outlive the call."""
+LISTERS = names("find fd fdfind rg grep ls git")
+"""Programs whose output is names of files below the folders they are given."""
+
+_VARIABLES = re.compile(
+    r"PATH|IFS|CDPATH|(?:LD|DYLD|BASH|PROMPT|npm_config|NPM_CONFIG|LESS(?:OPEN|CLOSE)|FZF|RUSTC|RUBY|PERL5?|_?JAVA)_?\w*"
+    r"|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS|REPL_\w+)"
+    r"|ENV|SHELLOPTS|BASHOPTS|PS[0-4]|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|SHELL|HOME|XDG_CONFIG_\w+|\w*_ASKPASS|CLASSPATH"
+    r"|GIT_(?!AUTHOR_|COMMITTER_|TERMINAL_PROMPT)\w+"
+    r"|PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|IOENCODING|UTF8)\w+"
+    r"|TAR_OPTIONS|MAKEFLAGS|GREP_OPTIONS|RIPGREP_CONFIG_PATH|\w+_(?:proxy|PROXY)|SSL_CERT_\w+|GCONV_PATH|LOCPATH"
+    r"|TERMINFO\w*|CC|CXX|LD|AR|GOFLAGS|DOCKER_\w+|KUBECONFIG|CARGO_\w*RUNNER|GLOBIGNORE|HISTFILE|TMPDIR|\w*COMMAND"
+)
+
+
+def risky_variable(name: str) -> bool:
+    """Return whether a variable runs programs or changes where they are looked for."""
+    return _VARIABLES.fullmatch(name.partition("[")[0].rstrip("+")) is not None
+
+
+def program(name: str) -> Program | None:
+    return PROGRAMS.get(name) or PROGRAMS.get(re.sub(r"[\d.]+$", "", name))
