@@ -83,14 +83,14 @@ class BridgeModel:
         from retinue.models import bridge_messages as messages
 
         asked = messages.asked(request, model, self._name)
+        watch = None if on_delta is None else messages.Watcher(on_delta)
         try:
             if not request.stream:
                 return messages.answer(await model.request(*asked), self._name)
             async with model.request_stream(*asked) as stream:
                 async for event in stream:
-                    delta = None if on_delta is None else messages.delta(event)
-                    if on_delta is not None and delta is not None:
-                        on_delta(delta)
+                    if watch is not None:
+                        watch(event)
                 return messages.answer(stream.get(), self._name)
         except messages.FAILURES as error:
             raise messages.failure(error, self._name) from error

@@ -20,7 +20,7 @@ from pydantic_ai.tools import ToolDefinition
 from retinue.models import neutral
 from retinue.models.encode import arguments, media_note, opaque_for, outcome_text
 from retinue.models.failures import classify, cut, redacted
-from retinue.ports.model import Answer, Delta, Finish, Head, Request
+from retinue.ports.model import Answer, Delta, Finish, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError
 from retinue.schema.ids import CallId
@@ -64,20 +64,30 @@ def asked(request: Request, model: Model, name: str) -> _Asked:
     return messages, _settings(head, model), _parameters(head, model)
 
 
-def delta(event: library.ModelResponseStreamEvent) -> Delta | None:
-    match event:
-        case library.PartStartEvent(part=library.TextPart(content=text)) if text:
-            return Delta(kind="text", text=text)
-        case library.PartStartEvent(part=library.ThinkingPart(content=text)) if text:
-            return Delta(kind="thinking", text=text)
-        case library.PartStartEvent(part=library.ToolCallPart(tool_name=tool), index=index):
-            return Delta(kind="call", text=tool, index=index)
-        case library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text)) if text:
-            return Delta(kind="text", text=text)
-        case library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text)) if text:
-            return Delta(kind="thinking", text=text)
-        case _:
-            return None
+class Watcher:
+    """Shows the events of one stream as deltas."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._calls = 0
+
+    def __call__(self, event: library.ModelResponseStreamEvent) -> None:
+        match event:
+            case library.PartStartEvent(part=library.ToolCallPart(tool_name=tool)):
+                self._on_delta(Delta(kind="call", text=tool, index=self._calls))
+                self._calls += 1
+            case (
+                library.PartStartEvent(part=library.TextPart(content=text))
+                | library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text))
+            ) if text:
+                self._on_delta(Delta(kind="text", text=text))
+            case (
+                library.PartStartEvent(part=library.ThinkingPart(content=text))
+                | library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text))
+            ) if text:
+                self._on_delta(Delta(kind="thinking", text=text))
+            case _:
+                pass
 
 
 def answer(response: library.ModelResponse, name: str) -> Answer:
