@@ -1,5 +1,6 @@
 """A simulator of providers that we did not write (aimock), and what to do when it can't run."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -8,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,38 @@ def aimock_requests(aimock_server: str) -> Callable[[], list[dict[str, object]]]
         return entries
 
     return journal
+
+
+Serve = Callable[..., Awaitable[tuple[str, list[bytes]]]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """`url, requests = await serve(b"HTTP/1.1 200 …", …)`: a server that says these pieces to every request.
+
+    The connection is closed after them. `requests` fills with what was received, headers and body.
+    """
+    servers: list[asyncio.Server] = []
+
+    async def start(*pieces: bytes) -> tuple[str, list[bytes]]:
+        requests: list[bytes] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+            requests.append(head + await reader.readexactly(int(length[1]) if length else 0))
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}", requests
+
+    yield start
+    for server in servers:
+        server.close()
+        await server.wait_closed()

@@ -17,7 +17,7 @@ from retinue.schema.errors import ModelError
 if TYPE_CHECKING:
     import aiohttp
 
-LARGEST_ANSWER = 256 * 1024 * 1024
+LARGEST_ANSWER = 64 * 1024 * 1024
 _CONNECTIONS = 4096
 _KEPT_ALIVE = 30.0
 _LARGE_BODY = 1024 * 1024
