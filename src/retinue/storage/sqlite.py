@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ class SqliteStore:
         self._reader = reader
         self._writer = writer
         self._waiting = waiting
+        self._latest_claim = inf  # the clock may have been set back while nobody was here
 
     async def create(self, thread: NewThread) -> bool:
         return await self._writer.write(writes.create, thread)
@@ -137,6 +139,9 @@ class SqliteStore:
         thread: ThreadId | None = None,
         steal: bool = False,
     ) -> Sequence[Claim]:
+        if now < self._latest_claim:
+            await self._writer.write(writes.set_back, (now, 0.0 if self._latest_claim == inf else self._latest_claim))
+        self._latest_claim = now
         claiming = writes.Claiming(owner=owner, now=now, lease=lease, limit=limit, thread=thread, steal=steal)
         if not self._read(claiming.due, claiming.parameters):
             return []  # a sweep that finds nothing writes nothing

@@ -87,6 +87,11 @@ _CLAIM = """
     RETURNING id, epoch, head, lease_until, runnable_at, key
 """
 
+_SET_BACK = """
+    UPDATE threads SET runnable_at = ?1
+    WHERE owner IS NULL AND runnable_at > ?1 AND (runnable_at <= ?2 OR inbox_head > drained)
+"""
+
 _RELEASE = """
     UPDATE threads SET owner = NULL, lease_until = 0, runnable_at = CASE
         WHEN inbox_head > drained THEN min(ifnull(?1, ?2), ?2) ELSE ?1 END
@@ -199,6 +204,11 @@ def claim(transaction: Transaction, claiming: Claiming) -> Sequence[Claim]:
     return [
         Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until) for id, epoch, head, until, _, _ in taken
     ]
+
+
+def set_back(transaction: Transaction, clock: tuple[float, float]) -> None:
+    """The clock was at the second time and is now at the first: what was due then stays due."""
+    transaction.execute(_SET_BACK, clock)
 
 
 def renew(transaction: Transaction, renewal: tuple[str, Sequence[ThreadId], float]) -> Sequence[ThreadId]:
