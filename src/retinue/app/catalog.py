@@ -16,7 +16,7 @@ from retinue.app.folders import folder_sources
 from retinue.app.settings import Settings
 from retinue.app.trust import Trusted, read_trust
 from retinue.ports.records import AgentRecords
-from retinue.ports.source import Snapshot, Source
+from retinue.ports.source import Snapshot, Source, SourceKind
 from retinue.registry.catalog import Catalog
 from retinue.registry.changes import Summary, diff
 from retinue.schema.agent import AgentDefinition
@@ -133,22 +133,18 @@ async def open_catalog(
     progress: "Progress | None" = None,
 ) -> CatalogHolder:
     """Make every source the settings name and read them once. Close the holder when done."""
-    database = None
-    if _has_database(settings):
-        from retinue.storage.sqlite import open_database
-
-        database = await open_database(Path(settings.database))
+    database = await _open_database(settings)
     sources = tuple(_sources(settings, os.environ if environ is None else environ, code, progress, database))
-    holder = CatalogHolder(settings, sources, database)
+    holder = CatalogHolder(settings, sources, database if not isinstance(database, str) else None)
     await holder.reload()
     return holder
 
 
-def read_catalog(settings: Settings) -> Catalog:
+def read_catalog(settings: Settings, *, code: Iterable[AgentDefinition] = ()) -> Catalog:
     """The catalog for one command, without an event loop where no source needs one."""
 
     async def read() -> Catalog:
-        holder = await open_catalog(settings)
+        holder = await open_catalog(settings, code=code)
         await holder.close()
         return holder.current
 
@@ -168,7 +164,7 @@ def _sources(
     environ: Mapping[str, str],
     code: Iterable[AgentDefinition],
     progress: "Progress | None",
-    database: "Database | None",
+    database: "Database | str | None",
 ) -> Iterator[Source]:
     yield from folder_sources(settings, _Trust(settings.home).read, Path.home())
     tiers = [tier for tier in reversed(settings.tiers) if tier.path is not None]
@@ -180,7 +176,9 @@ def _sources(
     if custom:
         yield ConfigurationSource(custom)
     yield from _git_sources(settings, environ, progress)
-    if database is not None:
+    if isinstance(database, str):
+        yield _Failed("database", "database", database)
+    elif database is not None:
         from retinue.sources.database import DatabaseSource
 
         yield DatabaseSource(database.records)
@@ -208,13 +206,13 @@ def _git_sources(settings: Settings, environ: Mapping[str, str], progress: "Prog
         config, problems = parse_repository(repository.fields, origin=repository.origin)
         name = config.name if config is not None else str(repository.fields.get("name") or "?")
         if config is None:
-            yield _Failed(f"git:{name}", "is not configured correctly", problems)
+            yield _Failed(f"git:{name}", "git", "is not configured correctly", problems)
         elif name in names:
-            yield _Failed(f"git:{name}", f"is configured twice; see {repository.origin}")
+            yield _Failed(f"git:{name}", "git", f"is configured twice; see {repository.origin}")
         elif not repository.trusted:
             hint = f"read it, then: retinue agents trust {repository.origin}"
             namespace = None if config.is_root else name
-            yield _Failed(f"git:{name}", f"{repository.origin} is not trusted yet; {hint}", namespace=namespace)
+            yield _Failed(f"git:{name}", "git", f"{repository.origin} is not trusted yet; {hint}", namespace=namespace)
         else:
             mirror = Mirror(config, mirror_folder(settings, name), environ, allow_local=settings.local_repositories)
             yield GitSource(config, mirror, progress=progress)
@@ -222,15 +220,19 @@ def _git_sources(settings: Settings, environ: Mapping[str, str], progress: "Prog
 
 
 class _Failed:
-    """A repository that can't be used, and why."""
+    """A source that can't be used, and why."""
 
     def __init__(
-        self, name: str, error: str, problems: tuple[Problem, ...] = (), *, namespace: str | None = None
+        self,
+        name: str,
+        kind: SourceKind,
+        error: str,
+        problems: tuple[Problem, ...] = (),
+        *,
+        namespace: str | None = None,
     ) -> None:
         self.name = name
-        self._snapshot = Snapshot(
-            name=name, kind="git", entries={}, namespace=namespace, error=error, problems=problems
-        )
+        self._snapshot = Snapshot(name=name, kind=kind, entries={}, namespace=namespace, error=error, problems=problems)
 
     async def load(self, previous: Snapshot | None) -> Snapshot:
         return self._snapshot
@@ -275,6 +277,18 @@ async def _sync(source: "GitSource", now: float) -> Synced:
 async def _tell(callback: Callable[[Summary], Awaitable[None] | None], summary: Summary) -> None:
     if summary and (said := callback(summary)) is not None:
         await said
+
+
+async def _open_database(settings: Settings) -> "Database | str | None":
+    """The database if there is one; why it can't be used if it is broken."""
+    if not _has_database(settings):
+        return None
+    from retinue.storage.sqlite import open_database
+
+    try:
+        return await open_database(Path(settings.database))
+    except RetinueError as e:
+        return e.message
 
 
 def _has_database(settings: Settings) -> bool:

@@ -1,7 +1,6 @@
 """Writes a file whole or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -11,6 +10,8 @@ def write_whole(path: Path, text: str, *, private: bool = False) -> None:
     Args:
         private: Only the owner may read it.
     """
+    import tempfile  # a seventh of a start, and most commands write nothing
+
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = 0o600 if private else (path.stat().st_mode & 0o777 if path.exists() else 0o644)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

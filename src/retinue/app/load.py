@@ -1,9 +1,15 @@
-"""Loads one agent file for Python programs."""
+"""Loads agents for Python programs: one file, or everything a folder's settings add up to."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from retinue.app.catalog import read_catalog
+from retinue.app.settings_file import home_folder, load_settings
+from retinue.app.trust import read_trust
 from retinue.definition.ids import agent_id
 from retinue.definition.load import load_text
+from retinue.registry.catalog import Catalog
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import DefinitionError
 from retinue.sources.directory import folder_prompts
@@ -27,3 +33,12 @@ def load_agent(path: str | Path) -> AgentDefinition:
         return loaded.definition
     why = "; ".join(p.message for p in loaded.problems if p.severity == "error") or "has no frontmatter"
     raise DefinitionError(f"{file} is not an agent: {why}", loaded.problems)
+
+
+def load_catalog(folder: str | Path | None = None, *, code: Iterable[AgentDefinition] = ()) -> Catalog:
+    """Return every agent seen from `folder`, the current one when omitted, and those given as `code`.
+
+    Call it outside an event loop; inside one, `retinue.app.catalog.open_catalog` does the same and can be watched.
+    """
+    start = None if folder is None else Path(folder)
+    return read_catalog(load_settings(start, trusted=read_trust(home_folder(os.environ))), code=code)

@@ -107,7 +107,7 @@ def _row(listed: Listed) -> tuple[str, ...]:
     found, definition = listed.found, listed.found.entry.definition
     status = f"shadowed by {listed.shadowed_by}" if listed.shadowed_by else found.status
     if definition is None:
-        problem = next(iter(found.entry.problems), None)
+        problem = next((p for p in found.entry.problems if p.severity == "error"), None)
         return (found.address, "-", found.snapshot.name, status, problem.message if problem else "")
     return (found.address, definition.category, found.snapshot.name, status, definition.description)
 

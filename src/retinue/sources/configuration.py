@@ -23,15 +23,16 @@ class ConfigurationSource:
 
     name = "config"
 
-    def __init__(self, files: Sequence[ConfiguredAgents]) -> None:
+    def __init__(self, files: Sequence[ConfiguredAgents], *, section: str = "agents.custom") -> None:
         self._files = files
+        self._section = section
 
     async def load(self, previous: Snapshot | None) -> Snapshot:
         entries: dict[AgentId, Entry] = {}
         problems: list[Problem] = []
         for file in self._files:
             for index, fields in enumerate(file.agents):
-                location = f"{file.file}#agents.custom[{index}]"
+                location = f"{file.file}#{self._section}[{index}]"
                 id = slug_of(fields)
                 if id is None:
                     problems.append(_problem(location, "missing-key", "has neither Slug nor Name"))

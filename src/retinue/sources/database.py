@@ -86,7 +86,7 @@ class CustomAgents:
         return await self._records.all(self._tenant)
 
     async def by_category(self, category: str) -> Sequence[AgentRecord]:
-        return [r for r in await self.all() if r.fields.get("category", "all") == category]
+        return [r for r in await self.all() if str(r.fields.get("category", "all")).lower() == category]
 
     async def _own(self, id_or_slug: str) -> AgentRecord:
         record = await self.get(id_or_slug)

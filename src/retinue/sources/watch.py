@@ -4,7 +4,7 @@ Folders that do not exist yet are looked for twice a second, because the system 
 only watch what is there.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 _LOOK_MS = 500
@@ -12,7 +12,7 @@ _QUIET_MS = 50
 _GROUP_MS = 300
 
 
-async def changed_folders(folders: Sequence[Path]) -> AsyncIterator[frozenset[Path]]:
+async def changed_folders(folders: Sequence[Path]) -> AsyncGenerator[frozenset[Path], None]:
     """Yield the folders in which something changed, as often as that happens. Cancel to stop."""
     from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
 

@@ -1,0 +1,68 @@
+"""The catalog as the runtime wants it: definitions ready to be pinned."""
+
+import msgspec
+
+from retinue.app.catalog import CatalogHolder
+from retinue.registry.catalog import Resolved
+from retinue.schema.agent import AgentDefinition, OutputSpec
+from retinue.schema.events.threads import Pin
+
+PLAN = OutputSpec(
+    name="result",
+    description="The plan",
+    schema={
+        "type": "object",
+        "properties": {
+            "goal": {"type": "string", "minLength": 1},
+            "steps": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "what": {"type": "string"},
+                        "files": {"type": "array", "items": {"type": "string"}},
+                        "depends_on": {"type": "array", "items": {"type": "string"}},
+                    },
+                    "required": ["id", "what"],
+                },
+            },
+            "risks": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["goal", "steps"],
+    },
+)
+"""What a planning agent must complete with, unless it declares an output of its own."""
+
+
+class CatalogAgents:
+    def __init__(self, holder: CatalogHolder) -> None:
+        self._holder = holder
+
+    def pin(self, name: str) -> Pin:
+        return pin_of(self._holder.current.resolve(name))
+
+    def delegates(self) -> tuple[Pin, ...]:
+        catalog = self._holder.current
+        return tuple(
+            pin_of(catalog.resolve(definition.id))
+            for definition in catalog.visible()
+            if definition.category in ("subagent", "all")
+        )
+
+
+def pin_of(resolved: Resolved) -> Pin:
+    return Pin(
+        definition=_complete(resolved.definition),
+        source=resolved.source,
+        repository=resolved.repository,
+        commit=resolved.commit,
+        trusted=resolved.source not in ("git", "package", "database", "a2a"),
+    )
+
+
+def _complete(definition: AgentDefinition) -> AgentDefinition:
+    if definition.execution_mode != "planning" or definition.output is not None:
+        return definition
+    return msgspec.structs.replace(definition, output=PLAN)

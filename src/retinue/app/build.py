@@ -1,0 +1,176 @@
+"""The composition root: the only place that names adapters."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from retinue.app.agents import CatalogAgents
+from retinue.app.catalog import CatalogHolder, open_catalog
+from retinue.app.clock import SystemClock
+from retinue.app.models import models_of
+from retinue.app.settings import Settings
+from retinue.app.settings_file import load_settings
+from retinue.definition.code import CodeAgent
+from retinue.dispatch.local import LocalDispatcher
+from retinue.models.transport import Transport
+from retinue.policy.rules import Tier
+from retinue.ports.clock import Clock
+from retinue.ports.model import Models
+from retinue.ports.tool import Tool
+from retinue.runtime.context import ContextCache
+from retinue.runtime.deps import Runtime, Tuning
+from retinue.runtime.engine import Engine
+from retinue.runtime.hooks import Hook, Hooks
+from retinue.runtime.live import Live
+from retinue.schema.agent import AgentDefinition
+from retinue.schema.ids import ThreadId
+from retinue.schema.permission import Rule
+from retinue.storage.lock import DriverLock
+from retinue.storage.sqlite import Database, open_database
+from retinue.tools import arguments, output
+from retinue.tools.settings import Limits, ToolSettings
+from retinue.tools.table import BuiltinTools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a caller of `Retinue` gave; everything else comes from settings."""
+
+    agents: tuple[AgentDefinition | CodeAgent, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    models: Models | None = None
+    hooks: tuple[Hook, ...] = ()
+    data_dir: Path | None = None
+    settings: Settings | None = None
+    environ: Mapping[str, str]
+    clock: Clock | None = None
+    tuning: Tuning | None = None
+    drive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    settings: Settings
+    database: Database
+    catalog: CatalogHolder
+    agents: CatalogAgents
+    engine: Engine
+    dispatcher: LocalDispatcher
+    lock: DriverLock
+    transport: Transport
+    takeover: asyncio.Task[None] | None
+
+    async def idle(self, seconds: float) -> bool:
+        return await self.dispatcher.idle(seconds)
+
+    async def close(self) -> None:
+        if self.takeover is not None:
+            self.takeover.cancel()
+        await self.dispatcher.stop()
+        await self.transport.close()
+        await self.catalog.close()
+        await self.database.close()
+        self.lock.release()
+
+
+async def build(parts: Parts) -> Built:
+    settings = parts.settings or load_settings(parts.environ)
+    data = parts.data_dir or Path(settings.database).parent
+    data.mkdir(parents=True, exist_ok=True)
+    clock = parts.clock or SystemClock()
+    database = await open_database(data / Path(settings.database).name, clock=clock)
+    catalog = await open_catalog(settings, environ=parts.environ, code=[_definition(a) for a in parts.agents])
+    agents, transport = CatalogAgents(catalog), Transport()
+    runtime = Runtime(
+        store=database.store,
+        models=parts.models or models_of(settings, parts.environ, transport),
+        toolbox=_toolbox(parts, settings, database, clock),
+        clock=clock,
+        agents=agents,
+        check=arguments.check,
+        bound=output.bound,
+        contexts=ContextCache(),
+        live=Live(),
+        hooks=Hooks({hook.id: hook for hook in parts.hooks}),
+        memory=database.memory,
+        grants=database.grants,
+        files=_files(data),
+        tiers=tuple(Tier(t.name, t.settings.permissions.rules) for t in settings.tiers if t.settings.permissions.rules),
+        variables=settings.variables,
+        sandbox=settings.sandbox.mode,
+        tuning=parts.tuning or Tuning(),
+    )
+    engine = Engine(runtime)
+    dispatcher = LocalDispatcher(
+        database.store,
+        clock,
+        owner=f"{os.getpid()}-{clock.new_id()[:8]}",
+        run=engine.run,
+        look=engine.look,
+        lease=runtime.tuning.lease,
+    )
+    lock = DriverLock(data / "driver.lock")
+    return Built(
+        settings=settings,
+        database=database,
+        catalog=catalog,
+        agents=agents,
+        engine=engine,
+        dispatcher=dispatcher,
+        lock=lock,
+        transport=transport,
+        takeover=_drive(engine, dispatcher, lock) if parts.drive else None,
+    )
+
+
+def _drive(engine: Engine, dispatcher: LocalDispatcher, lock: DriverLock) -> asyncio.Task[None] | None:
+    """Drive at once if nobody does; else take over when whoever does is gone."""
+    if lock.try_acquire():
+        dispatcher.start()
+        return None
+    engine.drives = False
+
+    async def take_over() -> None:
+        if await lock.wait():
+            engine.drives = True
+            dispatcher.start()
+
+    return asyncio.create_task(take_over())
+
+
+def _definition(agent: AgentDefinition | CodeAgent) -> AgentDefinition:
+    """Tools that came with an agent in code are its author's word: no rule need allow them again."""
+    if isinstance(agent, AgentDefinition):
+        return agent
+    given = tuple(
+        Rule(tool=tool.spec.name, verdict="allow", reason="given with the agent in code") for tool in agent.tools
+    )
+    permissions = msgspec.structs.replace(
+        agent.definition.permissions, rules=(*given, *agent.definition.permissions.rules)
+    )
+    return msgspec.structs.replace(agent.definition, permissions=permissions)
+
+
+def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock) -> BuiltinTools:
+    given = [*parts.tools, *(tool for a in parts.agents if isinstance(a, CodeAgent) for tool in a.tools)]
+    sandbox = settings.sandbox
+    limits = Limits(seconds=sandbox.timeout or 120.0)
+    return BuiltinTools(
+        memory=database.memory,
+        clock=clock,
+        settings=ToolSettings(limits=limits, sandbox_network=sandbox.network),
+        functions={tool.spec.name: tool for tool in given},
+    )
+
+
+def _files(data: Path) -> Callable[[ThreadId], Path]:
+    def folder(thread: ThreadId) -> Path:
+        path = data / "threads" / thread
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    return folder

@@ -1,0 +1,159 @@
+"""The app object: everything that runs agents in this process, opened and closed together.
+
+Every surface is a thin skin on it. `retinue.app.build` names the adapters.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from retinue.app.build import Parts, build
+from retinue.app.settings import Settings
+from retinue.definition.code import CodeAgent
+from retinue.ports.clock import Clock
+from retinue.ports.model import Models
+from retinue.ports.tool import Tool
+from retinue.runtime.deps import Tuning
+from retinue.runtime.engine import Engine
+from retinue.runtime.follow import Followed, Happened
+from retinue.runtime.hooks import Hook
+from retinue.schema.agent import AgentDefinition, Budget
+from retinue.schema.completion import Completion
+from retinue.schema.events.runs import RunCompleted, RunFailed
+from retinue.schema.events.threads import Pin
+from retinue.schema.ids import DEFAULT_TENANT, Tenant, ThreadId
+from retinue.schema.message import Part
+from retinue.schema.thread import People
+
+
+class Retinue:
+    """Runs agents durably in this process.
+
+    Args:
+        agents: Agents defined in code, beside those of files and repositories.
+        tools: Python functions that any agent may be offered.
+        models: Replaces the configured providers; `ScriptedModels` for tests.
+        hooks: Python hooks that definitions name.
+        data_dir: Where the database and the threads' files are; the user's folder otherwise.
+        settings: Read from the user's and the project's files when not given.
+        workspace: The folder agents work in; the current one otherwise.
+        drive: Whether this process runs threads, or only speaks to those another one runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Iterable[AgentDefinition | CodeAgent] = (),
+        tools: Iterable[Tool] = (),
+        models: Models | None = None,
+        hooks: Iterable[Hook] = (),
+        data_dir: str | Path | None = None,
+        settings: Settings | None = None,
+        workspace: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        tuning: Tuning | None = None,
+        drive: bool = True,
+    ) -> None:
+        self._parts = Parts(
+            agents=tuple(agents),
+            tools=tuple(tools),
+            models=models,
+            hooks=tuple(hooks),
+            data_dir=Path(data_dir) if data_dir is not None else None,
+            settings=settings,
+            environ=dict(os.environ if environ is None else environ),
+            clock=clock,
+            tuning=tuning,
+            drive=drive,
+        )
+        self.workspace = str(Path(workspace or ".").resolve())
+
+    async def __aenter__(self) -> Self:
+        self._built = await build(self._parts)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._built.close()
+
+    @property
+    def engine(self) -> Engine:
+        """The runtime's face: start, send, answer, follow, fork, interrupt."""
+        return self._built.engine
+
+    def pin(self, agent: str) -> Pin:
+        """The definition that a name resolves to now."""
+        return self._built.agents.pin(agent)
+
+    async def start(
+        self,
+        agent: str,
+        message: str | Sequence[Part],
+        *,
+        inputs: Mapping[str, object] | None = None,
+        model: str | None = None,
+        workspace: str | None = None,
+        people: People = "wait",
+        budget: Budget | None = None,
+        max_depth: int | None = None,
+        tenant: Tenant = DEFAULT_TENANT,
+        id: ThreadId | None = None,
+        message_id: str | None = None,
+    ) -> ThreadId:
+        """Start a thread and return at once; it is durable and will run."""
+        return await self.engine.start(
+            self.pin(agent),
+            message,
+            inputs=inputs,
+            model=model,
+            workspace=workspace or self.workspace,
+            people=people,
+            budget=budget,
+            max_depth=max_depth,
+            tenant=tenant,
+            id=id,
+            message_id=message_id,
+        )
+
+    async def run(
+        self,
+        agent: str,
+        message: str | Sequence[Part],
+        *,
+        inputs: Mapping[str, object] | None = None,
+        model: str | None = None,
+        people: People = "wait",
+        budget: Budget | None = None,
+    ) -> Completion:
+        """Start a thread and wait for its completion."""
+        thread = await self.start(agent, message, inputs=inputs, model=model, people=people, budget=budget)
+        return await self.engine.wait(thread)
+
+    async def stream(
+        self,
+        agent: str,
+        message: str | Sequence[Part],
+        *,
+        inputs: Mapping[str, object] | None = None,
+        model: str | None = None,
+        people: People = "wait",
+        budget: Budget | None = None,
+    ) -> AsyncGenerator[Followed]:
+        """Start a thread and yield its events and deltas until its run is over, children included."""
+        thread = await self.start(agent, message, inputs=inputs, model=model, people=people, budget=budget)
+        async for item in self.engine.follow(thread, tree=True):
+            yield item
+            if (
+                isinstance(item, Happened)
+                and item.thread == thread
+                and isinstance(item.event, RunCompleted | RunFailed)
+            ):
+                return
+
+    async def idle(self, seconds: float = 5.0) -> bool:
+        """Wait until nothing is being driven here any more."""
+        return await self._built.idle(seconds)
