@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool
-from retinue.runtime import permit, questions
+from retinue.runtime import children, permit, questions
 from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
 from retinue.runtime.hooks import HookKind, pass_through
-from retinue.runtime.offer import side_definition, tools_for
+from retinue.runtime.offer import tools_for
+from retinue.runtime.sides import side_definition
 from retinue.runtime.state import CallState
 from retinue.runtime.stops import side_of
 from retinue.runtime.system_tools import SystemTool
@@ -46,6 +47,7 @@ async def settle_calls(work: Work) -> bool:
     side: SideName = work.state.answer.side if work.state.answer else "a"
     tools = await tools_for(work, side)
     questions.expire(work)
+    children.expire(work)
     while group := _next_group(work, tools, side):
         ready = [r for state in group if (r := await _prepare(work, state, tools)) is not None]
         if ready:
@@ -64,14 +66,15 @@ def _next_group(work: Work, tools: Mapping[str, AnyTool], side: SideName) -> lis
     for state in work.state.calls.values():
         name = COMPLETE if state.call.tool == ALIAS else state.call.tool
         if state.outcome is not None:
-            ended = ended or (name in stoppers and state.outcome.status == "ok")
+            stops = name in stoppers or name.startswith("handoff_")
+            ended = ended or (stops and state.outcome.status == "ok")
             if group:
                 break
             continue
         if ended:
             _skip(work, state, name)
             continue
-        if name in stoppers or not _together(tools.get(name)):
+        if name in stoppers or name.startswith("handoff_") or not _together(tools.get(name)):
             return group or [state]
         group.append(state)
     return group

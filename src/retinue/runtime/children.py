@@ -1,12 +1,316 @@
-"""Children."""
+"""Children: one way to start them, whatever tool asked for it, and what they report back.
 
+A child's id derives from our call's, so recovery finds it and never starts it
+twice. Starting is one commit with the parent's event; so is a child's report with
+the end of its own run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from retinue.ports.store import Caps, InboxEntry, NewThread
+from retinue.ports.tool import Result
+from retinue.runtime import attachments, environment
+from retinue.runtime.hooks import pass_through
+from retinue.runtime.sides import candidates
+from retinue.runtime.state import CallState, ChildState
 from retinue.runtime.work import Work
 from retinue.schema import inbox
+from retinue.schema.agent import Budget, SandboxMode, Subagent
+from retinue.schema.completion import Completion
+from retinue.schema.events.children import ChildMessaged, ChildReported, ChildStarted
+from retinue.schema.events.people import TaintMarked
+from retinue.schema.events.runs import MessageReceived
+from retinue.schema.events.steps import CallSettled
+from retinue.schema.events.threads import Ancestor, Pin, ThreadStarted
+from retinue.schema.events.union import AnyEvent, encode
+from retinue.schema.ids import CallId, MessageId, Tenant, ThreadId, child_id
+from retinue.schema.message import Outcome, Part, Text
+from retinue.schema.thread import SideName
+
+RESULT = "Subagent (reference: {reference}) has returned the following result:\n\n{text}"
+FAILURE = "Subagent (reference: {reference}) has reported a failure:\n\n{text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Everything that starting a child needs; the delegation tools only differ in how they fill it."""
+
+    pin: Pin
+    text: str
+    call: CallId
+    name: str
+    title: str | None = None
+    description: str = ""
+    inputs: Mapping[str, object] = field(default_factory=dict[str, object])
+    attachments: tuple[str, ...] = ()
+    config: Subagent | None = None
+    blocking: bool = True
+    immediate: bool = False
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Scoped variables for this child alone, sealed."""
+
+
+def refused(work: Work, pin: Pin, config: Subagent | None) -> str | None:
+    """Why the child can't be started: depth, a cycle, or too many instances; the path is shown."""
+    thread, own = work.state.thread, work.state.pin.definition
+    path = [*(a.agent for a in thread.path), own.id]
+    shown = " → ".join([*path, pin.definition.id])
+    if pin.definition.id in path:
+        return f"{shown} is a cycle: an agent can't be started below itself. Do the work here or call another agent."
+    depth = thread.max_depth or own.max_depth or work.runtime.tuning.max_depth
+    if len(path) > depth:
+        return f"{shown} is deeper than {depth}, the limit. Do the work here."
+    cap = config.resumable.max_instances if config and config.resumable else pin.definition.max_instances
+    alive = [c for c in work.state.children.values() if c.started.agent == pin.definition.id and _alive(c)]
+    if cap is not None and len(alive) >= cap:
+        known = ", ".join(f"{c.started.name} ({c.started.reference})" for c in alive)
+        return f"There are {cap} instances of {pin.definition.id} already, the limit. Message an existing one: {known}."
+    return None
+
+
+def _alive(child: ChildState) -> bool:
+    return child.status != "terminated" and (child.started.resumable or not child.done)
+
+
+async def start(work: Work, wanted: Start) -> ThreadId:
+    """Stage the child and the parent's event about it; both become durable in one commit."""
+    reference, now = child_id(wanted.call), work.now
+    running = sum(1 for c in work.state.children.values() if not c.done and c.status not in ("queued", "terminated"))
+    queued = running >= work.runtime.tuning.children_at_once
+    files, copied = attachments.send(work, wanted.attachments, reference)
+    events: list[AnyEvent] = [_thread_started(work, wanted, reference)]
+    events += [TaintMarked(at=now, label=label, origin="caller") for label in _taints(work)]
+    said = inbox.Message(
+        parts=(Text(text=wanted.text + attachments.listed(copied)),),
+        sender=work.thread,
+        inputs=wanted.inputs,
+        files=tuple(files),
+    )
+    budget = wanted.pin.definition.budget
+    work.spawn(
+        NewThread(
+            id=reference,
+            tenant=Tenant(work.state.thread.tenant),
+            root=work.state.thread.path[0].thread if work.state.thread.path else work.thread,
+            parent=work.thread,
+            agent=wanted.pin.definition.id,
+            created_at=now,
+            events=tuple(encode(e) for e in events),
+            inbox=(InboxEntry(id=f"{wanted.call}:first", kind="message", data=msgspec.json.encode(said), at=now),),
+            caps=Caps(cost=budget.cost, tokens=budget.tokens),
+            title=wanted.title,
+            runnable=not queued,
+        )
+    )
+    config = wanted.config.resumable if wanted.config else None
+    work.record(
+        ChildStarted(
+            at=now,
+            reference=reference,
+            call=wanted.call,
+            agent=wanted.pin.definition.id,
+            name=wanted.name,
+            title=wanted.title,
+            description=wanted.description or wanted.pin.definition.description,
+            resumable=config is not None,
+            blocking=wanted.blocking,
+            spawn_group=f"{work.thread}:{work.state.answer_seq}",
+            explicit_communication=config is not None and config.parent_communication == "explicit",
+            commit=wanted.pin.commit,
+            receives_messages=config.receives_messages if config else "side_a",
+            immediate=wanted.immediate,
+            queued=queued,
+        )
+    )
+    if ids := work.state.pin.definition.hooks:
+        await pass_through(work.runtime.hooks.named(ids, "after_subagent_created"), reference, work.state)
+    return reference
+
+
+def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadStarted:
+    thread, own = work.state.thread, work.state.pin.definition
+    resumable = wanted.config.resumable if wanted.config else None
+    return ThreadStarted(
+        at=work.now,
+        thread=reference,
+        pin=wanted.pin,
+        path=(*thread.path, Ancestor(thread=work.thread, agent=own.id)),
+        call=wanted.call,
+        workspace=thread.workspace,
+        people=thread.people,
+        tenant=thread.tenant,
+        name=wanted.name,
+        title=wanted.title,
+        description=wanted.description,
+        inherited_model=candidates(work, "a")[0].model.name,
+        inherited_compaction=own.compaction or thread.inherited_compaction,
+        ceiling=thread.ceiling,
+        read_only=thread.read_only or own.execution_mode == "planning",
+        sandbox=_stricter(thread.sandbox, wanted.pin.definition.sandbox),
+        budget=wanted.pin.definition.budget,
+        capped=thread.capped or wanted.pin.definition.budget != Budget(),
+        max_depth=thread.max_depth,
+        blocking=wanted.blocking,
+        resumable=resumable is not None,
+        explicit_communication=resumable is not None and resumable.parent_communication == "explicit",
+        receives_messages=resumable.receives_messages if resumable else "side_a",
+        env={**environment.inherited(work), **wanted.env},
+        scoped_env=tuple(wanted.env),
+    )
+
+
+def _stricter(one: str, other: str) -> SandboxMode:
+    return "require" if "require" in (one, other) else "off" if one == "off" == other else "auto"
+
+
+def _taints(work: Work) -> list[Literal["private", "untrusted"]]:
+    labels: tuple[Literal["private", "untrusted"], ...] = ("private", "untrusted")
+    return [label for label in labels if label in work.state.taints]
+
+
+def message(work: Work, call: CallId, child: ChildState, text: str, paths: tuple[str, ...], *, blocking: bool) -> None:
+    """Speak to a child again; with `blocking` the call waits for its next completion."""
+    reference = child.started.reference
+    files, copied = attachments.send(work, paths, reference)
+    parts: tuple[Part, ...] = (Text(text=text + attachments.listed(copied)),)
+    side: SideName = "a" if child.started.receives_messages == "side_b" else "b"
+    said = inbox.Message(parts=parts, side=side, sender=work.thread, files=tuple(files))
+    entry = InboxEntry(id=f"{call}:message", kind="message", data=msgspec.json.encode(said), at=work.now)
+    work.send(reference, entry)
+    work.record(ChildMessaged(at=work.now, reference=reference, call=call, blocking=blocking))
 
 
 async def report(work: Work, report: inbox.ChildReport, id: str) -> None:
-    raise NotImplementedError
+    """A child's words reach the log: its end settles the call that waits, or is queued as a silent message."""
+    child = work.state.children.get(report.child)
+    if child is None:
+        return
+    for label in report.taints:
+        if label in ("private", "untrusted") and label not in work.state.taints:
+            work.record(TaintMarked(at=work.now, label=label, origin=f"child {child.started.name}"))
+    match report.kind:
+        case "status":
+            work.record(ChildReported(at=work.now, reference=report.child, status=report.text))
+        case "notice":
+            _say(work, id, report.child, report.text)
+        case "terminated":
+            work.record(ChildReported(at=work.now, reference=report.child, status="terminated"))
+            _settle_waiting(work, report.child, Result(status="cancelled", text="The child was terminated."))
+        case "completed":
+            if report.completion is not None:
+                _completed(work, child, report, report.completion, id)
+    _start_queued(work)
+
+
+def _completed(work: Work, child: ChildState, report: inbox.ChildReport, completion: Completion, id: str) -> None:
+    files, paths = attachments.receive(work, report.attachments, report.child)
+    work.record(*files)
+    failed = completion.status == "FAILED"
+    status = "idle" if child.started.resumable else "failed" if failed else "completed"
+    work.record(
+        ChildReported(
+            at=work.now,
+            reference=report.child,
+            status=status,
+            result={"status": completion.status, "reason": completion.reason},
+            usage=completion.usage,
+            cost=completion.cost,
+            attachments=paths,
+        )
+    )
+    result = Result(text=envelope(child, completion, paths), status="error" if failed else "ok")
+    if _settle_waiting(work, report.child, result):
+        return
+    if child.started.explicit_communication:
+        return
+    text = completion.error if failed and completion.error else _text(completion.result)
+    template = FAILURE if failed else RESULT
+    _say(work, id, report.child, template.format(reference=report.child, text=text) + attachments.listed(paths))
+
+
+def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) -> str:
+    """S0's tool result."""
+    value: dict[str, object] = {
+        "success": completion.status != "FAILED",
+        "result": completion.result if completion.status != "FAILED" else completion.error or completion.result,
+        "reference": child.started.reference,
+        "metadata": {
+            "status": completion.status,
+            "confidence": completion.confidence,
+            "requiresFollowup": completion.requires_followup,
+            "reason": completion.reason,
+            "agentSource": child.started.agent,
+            "gitCommit": child.started.commit,
+            "executionTime": completion.duration,
+            "cost": None if completion.cost is None else completion.cost / 1e9,
+            **completion.metadata,
+        },
+    }
+    if paths:
+        value["attachments"] = paths
+    return msgspec.json.encode(value).decode()
+
+
+def expire(work: Work) -> None:
+    """The run's time is up while children are waited for: they are cancelled and their calls settled."""
+    run = work.state.run
+    if run is None or work.spent() < run.started.timeout:
+        return
+    for state in work.state.open_calls:
+        if state.child is not None:
+            cancel_child(work, state.child, "The caller's time is up.")
+            _settle(
+                work, state, Result(status="timed_out", text="The time for this run is up; the child was cancelled.")
+            )
+
+
+def cancel_child(work: Work, reference: ThreadId, reason: str) -> None:
+    data = msgspec.json.encode(inbox.Control(by="caller", reason=reason))
+    work.send(
+        reference, InboxEntry(id=f"{work.thread}:cancel:{work.state.head}", kind="cancel", data=data, at=work.now)
+    )
+
+
+def _start_queued(work: Work) -> None:
+    """One child is done: the oldest that waits for a slot goes."""
+    children = work.state.children.values()
+    running = sum(1 for c in children if not c.done and c.status not in ("queued", "terminated"))
+    for child in children:
+        if running >= work.runtime.tuning.children_at_once:
+            return
+        if child.status == "queued":
+            reference = child.started.reference
+            work.send(reference, InboxEntry(id=f"{reference}:go", kind="nudge", at=work.now))
+            work.record(ChildReported(at=work.now, reference=reference, status="running"))
+            running += 1
+
+
+def _settle_waiting(work: Work, reference: ThreadId, result: Result) -> bool:
+    waiting = next((c for c in work.state.open_calls if c.child == reference), None)
+    if waiting is None:
+        return False
+    _settle(work, waiting, result)
+    return True
+
+
+def _settle(work: Work, state: CallState, result: Result) -> None:
+    outcome = Outcome(call=state.call.id, tool=state.call.tool, status=result.status, text=result.text)
+    work.record(CallSettled(at=work.now, outcome=outcome))
+
+
+def _say(work: Work, id: str, sender: ThreadId, text: str) -> None:
+    work.record(MessageReceived(at=work.now, id=MessageId(id), parts=(Text(text=text),), silent=True, sender=sender))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 async def variables(work: Work, given: inbox.Variables) -> None:
-    raise NotImplementedError
+    from retinue.runtime.variables import provide
+
+    await provide(work, given)

@@ -71,7 +71,12 @@ class Runtime:
     tiers: tuple[Tier, ...] = ()
     """Rules of operator, user and project."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of the installation."""
+    tenant_env: Callable[[str], Mapping[str, str]] = lambda _: {}
+    seal: Callable[[str], str] = lambda value: value
+    """Makes a secret fit for the log; `unseal` gives it back."""
+    unseal: Callable[[str], str] = lambda value: value
     sandbox: SandboxMode = "auto"
     tuning: Tuning = field(default_factory=Tuning)
     redact: Callable[[str], str] = lambda text: text

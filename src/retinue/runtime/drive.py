@@ -9,12 +9,13 @@ from retinue.runtime.calls import settle_calls
 from retinue.runtime.completion import Finish
 from retinue.runtime.deps import Runtime
 from retinue.runtime.ending import complete
+from retinue.runtime.handoff import hand_over
 from retinue.runtime.inbox import drain
 from retinue.runtime.moves import Ask, Rest, SettleCalls, StartRun, Wait, next_move, wait_for
 from retinue.runtime.recovery import recover
 from retinue.runtime.start import start_run
 from retinue.runtime.step import ask
-from retinue.runtime.stops import EndTurn, Grace
+from retinue.runtime.stops import EndTurn, Grace, HandOver
 from retinue.runtime.titles import after_completion
 from retinue.runtime.work import Work, load_work
 from retinue.schema.errors import Fenced
@@ -67,6 +68,8 @@ async def _move(work: Work) -> bool:
                     at=work.now, recovering_from=move.recovering_from, text=move.text, spent=round(work.spent(), 3)
                 )
             )
+        case HandOver():
+            _finish(work, await hand_over(work, move))
         case _:
             assert_never(move)
     return False

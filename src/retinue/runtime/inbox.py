@@ -60,6 +60,7 @@ async def receive(work: Work, id: str, message: inbox.Message) -> None:
             work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
     resume(work, "message")
     work.record(
+        *message.files,
         MessageReceived(
             at=work.now,
             id=MessageId(id),
@@ -68,7 +69,7 @@ async def receive(work: Work, id: str, message: inbox.Message) -> None:
             silent=message.silent,
             sender=message.sender,
             inputs=message.inputs,
-        )
+        ),
     )
     if ids:
         await pass_through(work.runtime.hooks.named(ids, "after_create_message"), message, work.state)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from retinue.runtime.completion import Finish
 from retinue.runtime.state import CallState, State
-from retinue.runtime.stops import EndTurn, Grace, after_step, give_up, recover, side_of
+from retinue.runtime.stops import EndTurn, Grace, HandOver, after_step, give_up, recover, side_of
 from retinue.schema.thread import WaitingFor
 
 DEFAULT_SESSION_TURNS = 40
@@ -40,7 +40,7 @@ class Wait:
     until: float | None
 
 
-Move = Rest | StartRun | SettleCalls | Ask | Wait | Finish | EndTurn | Grace
+Move = Rest | StartRun | SettleCalls | Ask | Wait | Finish | EndTurn | Grace | HandOver
 
 
 def next_move(state: State, *, now: float, spent: float, grace: float) -> Move:
@@ -58,12 +58,17 @@ def next_move(state: State, *, now: float, spent: float, grace: float) -> Move:
         return stop
     if state.attempts.retry_at is not None and state.attempts.retry_at > now:
         return Wait(waiting_for="retry", until=state.attempts.retry_at)
-    return _by_limits(state, spent=spent, grace=grace) or Ask()
+    if stop := _by_limits(state, spent=spent, grace=grace):
+        return stop
+    if any(c.started.immediate and c.started.blocking and not c.done for c in state.children.values()):
+        return wait_for(state, now=now, spent=spent)
+    return Ask()
 
 
 def _open(state: State, open_calls: list[CallState], *, now: float, spent: float) -> Move:
     expired = any(q.expires is not None and q.expires <= now for q in state.questions.values())
-    if expired or not all(c.waits for c in open_calls):
+    late = state.run is not None and spent >= state.run.started.timeout and any(c.child for c in open_calls)
+    if expired or late or not all(c.waits for c in open_calls):
         return SettleCalls()
     return wait_for(state, now=now, spent=spent)
 
@@ -71,7 +76,7 @@ def _open(state: State, open_calls: list[CallState], *, now: float, spent: float
 def wait_for(state: State, *, now: float, spent: float) -> Wait:
     """What the open calls wait for. A child's time counts against the run's, a person's does not."""
     waiting = [c for c in state.open_calls if c.waits]
-    if any(c.child is not None for c in waiting):
+    if any(c.child is not None for c in waiting) or not waiting:
         left = state.run.started.timeout - spent if state.run else 0.0
         return Wait(waiting_for="child", until=_earliest(state, now + max(left, 0.0)))
     waiting_for: WaitingFor = "variables" if any(c.variables for c in waiting) else "question"

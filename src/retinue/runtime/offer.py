@@ -10,10 +10,12 @@ import msgspec
 
 from retinue.definition.template import render
 from retinue.policy.filters import offered
-from retinue.ports.model import Candidate, Head
+from retinue.policy.patterns import matches
+from retinue.ports.model import Head
 from retinue.ports.tool import Tool
 from retinue.runtime import delegation, permit, system_tools
 from retinue.runtime.completion import COMPLETE, completion_spec
+from retinue.runtime.sides import side_definition
 from retinue.runtime.system_tools import SystemTool
 from retinue.runtime.work import Work
 from retinue.schema.agent import AgentDefinition
@@ -28,39 +30,6 @@ PREFIX = (
 )
 
 
-def side_definition(work: Work, side: SideName) -> AgentDefinition:
-    """The agent as one side runs it: a prompt may bring a model, tools and hooks of its own."""
-    definition = work.state.pin.definition
-    config = definition.side_a if side == "a" else definition.side_b
-    prompt = definition.prompts.get(config.prompt) if config and config.prompt else None
-    if prompt is None:
-        return definition
-    return msgspec.structs.replace(
-        definition,
-        prompt=prompt.text,
-        model=prompt.model or definition.model,
-        provider=prompt.provider or definition.provider,
-        tools=prompt.tools if prompt.tools is not None else definition.tools,
-        hooks=prompt.hooks or definition.hooks,
-        subagents=prompt.subagents or definition.subagents,
-        variables={**definition.variables, **prompt.variables},
-    )
-
-
-def candidates(work: Work, side: SideName) -> tuple[Candidate, ...]:
-    """Whom to ask, best first; resolved once a run so that it stays the same."""
-    if side not in work.candidates:
-        state = work.state
-        found = work.runtime.models.resolve(
-            side_definition(work, side),
-            asked=(state.segment.model if state.segment else None) or state.thread.model,
-            inherited=state.thread.inherited_model,
-            trusted=state.pin.trusted,
-        )
-        work.candidates[side] = tuple(found)
-    return work.candidates[side]
-
-
 async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemTool]:
     """Every tool the side may call in this run, completion and delegation included."""
     if side in work.offers:
@@ -68,15 +37,13 @@ async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemToo
     definition = side_definition(work, side)
     found: dict[str, Tool | SystemTool] = {}
     if definition.execution_mode != "single_shot":
-        found = dict(await work.runtime.toolbox.tools(definition, work.state.thread.workspace))
-        found |= system_tools.for_agent(work, definition)
-        names = offered(definition.tools, found)
-        found = {name: tool for name, tool in found.items() if name in names or _always(name, definition)}
+        available = await work.runtime.toolbox.tools(definition, work.state.thread.workspace)
+        system = system_tools.for_agent(work, definition, available)
+        admitted = offered(definition.tools, [*available, *system], allowed_commands=definition.allowed_commands)
+        names = [n for n in (*available, *system) if n in admitted or _delegates(n, definition)]
+        found = {n: system.get(n) or available[n] for n in names if not permit.denied_outright(work, n)}
         if definition.execution_mode == "planning" or work.state.thread.read_only:
             found = {n: t for n, t in found.items() if t.spec.effect == "read" or _plans(n)}
-        if definition.allowed_commands == ():
-            found.pop("bash", None)
-        found = {n: t for n, t in found.items() if not permit.denied_outright(work, n)}
     found |= system_tools.bindings(work, side, found)
     if work.state.run and work.state.run.started.completion == "explicit":
         found[COMPLETE] = system_tools.Completion(completion_spec(definition))
@@ -84,13 +51,13 @@ async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemToo
     return found
 
 
-def _always(name: str, definition: AgentDefinition) -> bool:
-    """System tools are there for all agents unless a list denies them by name."""
-    return name in system_tools.ALWAYS and name not in definition.tools.denied
+def _delegates(name: str, definition: AgentDefinition) -> bool:
+    """Delegation follows who may call whom; a list of tools takes it away only by naming it."""
+    return delegation.is_one(name) and not any(matches(pattern, name) for pattern in definition.tools.denied)
 
 
 def _plans(name: str) -> bool:
-    return name in PLANNING_EXTRA or name in delegation.NAMES or name.startswith(delegation.PREFIX)
+    return name in PLANNING_EXTRA or delegation.is_one(name)
 
 
 async def head_for(work: Work, side: SideName) -> Head:

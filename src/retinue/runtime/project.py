@@ -6,6 +6,7 @@ from typing import assert_never, get_args
 from retinue.runtime.state import Attempts, CallState, ChildState, RunState, State, add_cost
 from retinue.schema.completion import CallSummary, Reason, Usage
 from retinue.schema.events.children import (
+    ChildMessaged,
     ChildReported,
     ChildStarted,
     FileAttached,
@@ -86,7 +87,7 @@ def _apply_thread(state: State, seq: Seq, event: ThreadEvent) -> None:
         case ThreadSummarized():
             state.summary = event.summary
         case SegmentStarted():
-            state.segment, state.pin = event, event.pin
+            state.segment, state.pin, state.segment_seq = event, event.pin, seq
         case ThreadForked():
             _forget_spending(state, seq)
         case ThreadTerminated():
@@ -104,8 +105,8 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
             if not state.running and len(state.unanswered) == 1:
                 state.first = event
         case RunStarted():
+            state.run = _run_state(state, seq, event)
             state.runs = event.run
-            state.run = RunState(started=event, seq=seq, at=event.at)
             state.status, state.waiting = "running", None
             state.attempts, state.answer, state.calls = Attempts(), None, {}
         case RunInterrupted():
@@ -132,6 +133,15 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
             state.answer, state.calls, state.attempts = None, {}, Attempts()
         case _:
             assert_never(event)
+
+
+def _run_state(state: State, seq: Seq, event: RunStarted) -> RunState:
+    """A new run; after a handoff the same one goes on under other limits, with what it has used so far."""
+    before, fresh = state.run, RunState(started=event, seq=seq, at=event.at)
+    if before is not None and before.completion is None and event.run == state.runs:
+        fresh.usage, fresh.cost, fresh.calls, fresh.spent = before.usage, before.cost, before.calls, before.spent
+        fresh.last_text = before.last_text
+    return fresh
 
 
 def _end_run(state: State, event: RunCompleted | RunFailed) -> None:
@@ -241,17 +251,27 @@ def _apply_people(state: State, event: PeopleEvent) -> None:
 def _apply_child(state: State, event: ChildEvent) -> None:
     match event:
         case ChildStarted():
-            state.children[event.reference] = ChildState(started=event, at=event.at)
+            status = "queued" if event.queued else "running"
+            state.children[event.reference] = ChildState(started=event, at=event.at, status=status)
             if call := state.calls.get(event.call):
                 call.child = event.reference if event.blocking else None
                 call.variables = None
+        case ChildMessaged():
+            if child := state.children.get(event.reference):
+                child.status, child.done = "running", False
+            if event.blocking and (call := state.calls.get(event.call)):
+                call.child = event.reference
         case ChildReported():
             _take_report(state, event)
         case VariablesRequested():
-            if call := state.calls.get(event.call):
+            state.variables[event.request] = event
+            if not event.answered and (call := state.calls.get(event.call)):
                 call.variables = event
         case VariablesProvided():
-            pass
+            state.held[event.request] = {**state.held.get(event.request, {}), **event.values}
+            if event.complete:
+                state.variables.pop(event.request, None)
+                state.held.pop(event.request, None)
         case FileAttached():
             state.files[event.path] = event
         case _:

@@ -1,31 +1,38 @@
 """Starts a run: evaluates once what a run keeps, and writes it down."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import UUID, uuid5
 
 import msgspec
 
-from retinue.definition.template import render, render_agents
-from retinue.runtime import delegation
+from retinue.definition.template import Listed, agent_list, render
+from retinue.runtime import children, delegation, environment, variables
 from retinue.runtime.completion import Finish
-from retinue.runtime.offer import candidates, side_definition, system_prompt, tools_for
+from retinue.runtime.offer import system_prompt, tools_for
+from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.work import Work
 from retinue.schema.agent import AgentDefinition, CompletionMode
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
 from retinue.schema.events.runs import RunStarted
+from retinue.schema.ids import CallId, child_id
 from retinue.schema.message import text_of
 from retinue.schema.thread import SideName
 
 
-async def start_run(work: Work) -> Finish | None:
-    """Record `run.started`; a finish when the run can't go on from here."""
+async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
+    """Record `run.started`; a finish when the run can't go on from here.
+
+    With `goes_on` the run under way continues under another definition.
+    """
     state, definition = work.state, work.state.pin.definition
     work.forget()
     completion = completion_mode(definition, called=bool(state.thread.path))
     event = RunStarted(
         at=work.now,
-        run=state.runs + 1,
+        run=state.runs if goes_on else state.runs + 1,
         agent=definition.id,
         name=definition.name,
         mode=definition.execution_mode,
@@ -50,7 +57,36 @@ async def start_run(work: Work) -> Finish | None:
     if event.cost_cap is not None and model.price(Usage(input=1000, output=1000)) is None:
         error = f"No price is known for {model.name}, so a cost budget can't be kept. Use a token budget."
         return Finish(result="", status="FAILED", reason="budget", error=error)
+    await _start_immediate(work, event)
     return None
+
+
+async def _start_immediate(work: Work, event: RunStarted) -> None:
+    """Subagents that run before the first step, once per activation of a definition, also across restarts."""
+    definition, activation = work.state.pin.definition, work.state.segment_seq
+    for config in definition.subagents:
+        if config.immediate is None or not environment.enabled(work, config.optional):
+            continue
+        call = CallId(str(uuid5(UUID(work.thread), f"immediate:{activation}:{config.name}")))
+        if child_id(call) in work.state.children:
+            continue
+        hints = config.immediate
+        name = environment.resolve(work, hints.name_env) if hints.name_env else None
+        about = environment.resolve(work, hints.description_env) if hints.description_env else None
+        wanted = children.Start(
+            pin=work.runtime.agents.pin(config.name),
+            text=event.prompt,
+            call=call,
+            name=name or config.name,
+            description=about or "",
+            config=config,
+            blocking=config.blocking,
+            immediate=True,
+        )
+        if missing := variables.missing(work, wanted):
+            variables.request(work, wanted, missing)
+        else:
+            await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
 
 
 def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:
@@ -85,11 +121,18 @@ async def _values(work: Work, definition: AgentDefinition, side: SideName, event
         "prompt": event.prompt,
         "agent_name": definition.name,
         "agent_description": definition.description,
-        "allowed_agents": render_agents(delegation.listed(work, definition)) if "allowed_agents" in text else "",
+        "allowed_agents": _agents(work, definition) if "allowed_agents" in text else "",
         "available_tools": ", ".join(await tools_for(work, side)) if "available_tools" in text else "",
         "current_time": datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "working_directory": work.state.thread.workspace,
     }
+
+
+def _agents(work: Work, definition: AgentDefinition) -> str:
+    return agent_list(
+        Listed(name=a.id, description=a.description, examples=a.examples, external=a.kind == "remote")
+        for a in delegation.listed(work, definition)
+    )
 
 
 def _text(value: object) -> str:

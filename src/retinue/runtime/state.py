@@ -85,6 +85,7 @@ class State:
     thread: ThreadStarted
     pin: Pin
     segment: SegmentStarted | None = None
+    segment_seq: Seq = 1
     head: Seq = 0
     status: ThreadStatus = "idle"
     waiting: RunWaiting | None = None
@@ -107,6 +108,9 @@ class State:
     repeated: tuple[str, int] = ("", 0)
     """The last call's signature and how often it came in a row."""
     children: dict[ThreadId, ChildState] = field(default_factory=dict[ThreadId, ChildState])
+    variables: dict[str, VariablesRequested] = field(default_factory=dict[str, VariablesRequested])
+    held: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Sealed values that came for a request which still misses others."""
     questions: dict[QuestionId, QuestionAsked] = field(default_factory=dict[QuestionId, QuestionAsked])
     taints: set[str] = field(default_factory=set[str])
     files: dict[str, FileAttached] = field(default_factory=dict[str, FileAttached])

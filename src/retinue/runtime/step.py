@@ -9,8 +9,9 @@ from retinue.ports.store import Reserve, Settle
 from retinue.runtime import compaction
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
-from retinue.runtime.offer import candidates, head_for
+from retinue.runtime.offer import head_for
 from retinue.runtime.project import project
+from retinue.runtime.sides import candidates
 from retinue.runtime.tail import tail_for
 from retinue.runtime.work import Aborted, Work, read_log
 from retinue.schema.completion import Usage

@@ -13,6 +13,7 @@ from retinue.runtime.state import CallState, RunState, State
 from retinue.schema.agent import Binding, Side
 from retinue.schema.completion import Reason
 from retinue.schema.events.steps import ModelAnswered
+from retinue.schema.ids import CallId
 from retinue.schema.message import text_of
 from retinue.schema.thread import SideName
 
@@ -46,7 +47,15 @@ class Grace:
     text: str
 
 
-Stop = Finish | EndTurn | Grace
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Another agent takes the thread over; `call` asked for it."""
+
+    agent: str
+    call: CallId
+
+
+Stop = Finish | EndTurn | Grace | HandOver
 
 
 def after_step(state: State) -> Stop | None:
@@ -59,6 +68,7 @@ def after_step(state: State) -> Stop | None:
     return (
         _by_binding(side, done)
         or _by_completion(state, done)
+        or _by_handoff(done)
         or _by_stop_tool(state, side, answer.side, done)
         or _by_response(state, run, side, answer)
     )
@@ -107,6 +117,14 @@ def _bound(binding: Binding | None, done: list[CallState]) -> tuple[str, tuple[s
 def _by_completion(state: State, done: list[CallState]) -> Finish | None:
     call = next((c for c in done if c.call.tool in NAMES), None)
     return finish_from(state.pin.definition, call.call.arguments) if call else None
+
+
+def _by_handoff(done: list[CallState]) -> HandOver | None:
+    for call in done:
+        agent = call.outcome.metadata.get("handoff") if call.outcome else None
+        if isinstance(agent, str):
+            return HandOver(agent=agent, call=call.call.id)
+    return None
 
 
 def _by_stop_tool(state: State, side: Side, name: SideName, done: list[CallState]) -> Stop | None:

@@ -5,7 +5,7 @@ its subject.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from retinue.ports.tool import Result
@@ -97,7 +97,9 @@ def _binding_spec(binding: Binding) -> ToolSpec:
     )
 
 
-def for_agent(work: "Work", definition: AgentDefinition) -> "dict[str, SystemTool]":
-    from retinue.runtime import delegation, questions
+def for_agent(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> "dict[str, SystemTool]":
+    """Every system tool of an agent but completion and bindings, which depend on the run."""
+    from retinue.runtime import delegation, handoff, questions
 
-    return {**questions.tools(), **delegation.tools(work, definition)}
+    found = {**questions.tools(), **delegation.tools(work, definition, taken)}
+    return {**found, **handoff.tools(work, definition, {*taken, *found})}

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from retinue.schema.completion import Completion
+from retinue.schema.events.children import FileAttached
 from retinue.schema.events.people import GrantScope
 from retinue.schema.ids import QuestionId, ThreadId
 from retinue.schema.message import Part
@@ -19,6 +20,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sender: ThreadId | None = None
     inputs: Mapping[str, object] = {}
     """Declared inputs of the agent, when this message starts its run."""
+    files: tuple[FileAttached, ...] = ()
+    """Copied to the thread's files before this was said."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,3 +55,4 @@ class ChildReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class Variables(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str
     values: Mapping[str, str] = {}
+    """Sealed."""

@@ -20,8 +20,19 @@ class ChildStarted(Event, frozen=True, kw_only=True, tag="child.started"):
     blocking: bool = True
     spawn_group: str = ""
     explicit_communication: bool = False
+    receives_messages: str = "side_a"
     commit: str | None = None
     immediate: bool = False
+    queued: bool = False
+    """Started, and waiting until one of its siblings is done."""
+
+
+class ChildMessaged(Event, frozen=True, kw_only=True, tag="child.messaged"):
+    """A resumable child was spoken to again; a blocking call waits for its next completion."""
+
+    reference: ThreadId
+    call: CallId
+    blocking: bool = False
 
 
 class ChildReported(Event, frozen=True, kw_only=True, tag="child.reported"):
@@ -43,12 +54,16 @@ class VariablesRequested(Event, frozen=True, kw_only=True, tag="variables.reques
     call: CallId
     names: tuple[str, ...]
     expires: float
+    answered: bool = False
+    """The call has its outcome already; the child starts on its own when the variables are there."""
     payload: Mapping[str, object] = {}
 
 
 class VariablesProvided(Event, frozen=True, kw_only=True, tag="variables.provided"):
     request: str
     names: tuple[str, ...]
+    values: Mapping[str, str] = {}
+    """Sealed."""
     complete: bool = False
 
 

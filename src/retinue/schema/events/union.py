@@ -7,6 +7,7 @@ points at every `match` that must know it.
 import msgspec
 
 from retinue.schema.events.children import (
+    ChildMessaged,
     ChildReported,
     ChildStarted,
     FileAttached,
@@ -69,7 +70,7 @@ StepEvent = (
     | AuxiliaryUsed
 )
 PeopleEvent = QuestionAsked | QuestionSettled | TaintMarked
-ChildEvent = ChildStarted | ChildReported | VariablesRequested | VariablesProvided | FileAttached
+ChildEvent = ChildStarted | ChildMessaged | ChildReported | VariablesRequested | VariablesProvided | FileAttached
 
 AnyEvent = ThreadEvent | RunEvent | StepEvent | PeopleEvent | ChildEvent
 
