@@ -36,6 +36,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["file", "folder", "absent", "other", "url"] = "file"
     names: tuple[str, ...] = ()
     """Other names of the same file: hard links found in the workspace."""
+    more_names: bool = False
+    """It has more hard links than `names` tells."""
     identity: str = ""
     """Device and inode; of a file that is not there, those of its folder."""
     content: str = ""
@@ -98,6 +100,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Targets that a person approved. When there are any, the call touches these, unchanged, and nothing else;
     else it touches what `judge` allows, and takes `ask` for no."""
     env: Mapping[str, str] = {}
+    taints: tuple[str, ...] = ()
+    """Labels that the thread carries; what it saves carries them too."""
     progress: Callable[[str], None] = lambda _: None
     """Shows a line of output to whoever watches; never logged."""
     notify_parent: Callable[[str], Awaitable[None]] | None = None

@@ -29,9 +29,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bound(result: Result, context: ToolContext) -> Result:
-    """`result` within the bounds; its full text is saved when something was cut."""
+    """`result` within the bounds; its full text is saved when something was cut.
+
+    A result that names a saved file has been cut by its tool.
+    """
     bounds = Bounds.of(context.override)
-    if within(result.text, bounds):
+    if "saved" in result.metadata or within(result.text, bounds):
         return result
     path = save(context, result.text)
     text = cut(result.text, bounds, f"saved whole as {path}; read it with offset and limit, or grep it")

@@ -12,8 +12,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import msgspec
-
 from retinue.ports.tool import Op, Target, ToolContext
 from retinue.tools.attempt import Failed
 from retinue.tools.descriptors import Located, locate, readable
@@ -141,13 +139,15 @@ def _found(asked: str, op: Op, held: Located, context: ToolContext) -> Found:
     else:
         raise Failed(f"Denied: {held.path} is not a regular file (a pipe, a socket or a device).", "denied")
     target = Target(
-        op=op, asked=asked, path=held.full, kind=kind, names=names, identity=f"{state.st_dev}:{state.st_ino}"
+        op=op,
+        asked=asked,
+        path=held.full,
+        kind=kind,
+        names=names,
+        more_names=kind == "file" and state.st_nlink > len(names) + 1,
+        identity=f"{state.st_dev}:{state.st_ino}",
     )
     return Found(target=target, held=held, state=state)
-
-
-def with_content(target: Target, digest: str) -> Target:
-    return msgspec.structs.replace(target, content=digest)
 
 
 def _because(error: OSError) -> str:

@@ -76,6 +76,7 @@ def _seen(root: Found, held: Sequence[Located], context: ToolContext) -> list[Hi
             asked=place.path,
             path=place.path,
             names=names.get(place.path, ()),
+            more_names=state.st_nlink > len(names.get(place.path, ())) + 1,
             identity=f"{state.st_dev}:{state.st_ino}",
         )
         if stat.S_ISREG(state.st_mode) and visible(target, context, root=root.target):

@@ -1,0 +1,170 @@
+"""Runs a command in bubblewrap: the workspace writable, all else read-only, no network unless allowed.
+
+Own user, process, IPC and host-name namespaces, a fresh /proc and /dev, no
+capabilities, no further user namespaces, a private /tmp and /run, secrets of the
+home folder out of sight. Killing the outer process ends everything inside.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from uuid import uuid4
+
+import msgspec
+
+from retinue.sandbox.pinned import Pins, pins
+
+_SECRETS = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".mozilla", ".netrc", ".pypirc"),
+    *(".npmrc", ".git-credentials", ".cargo/credentials.toml", ".cargo/credentials", ".config/gcloud", ".config/gh"),
+    *(".config/git/credentials", ".config/retinue", ".local/share/retinue", ".local/share/keyrings", ".config/op"),
+    *(".config/google-chrome", ".config/chromium", ".bash_history", ".zsh_history", ".python_history"),
+)
+_KEPT_RUN = ("/run/current-system", "/run/wrappers")
+_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_ALWAYS = (*_NAMESPACES, "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
+
+
+class Box(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command sees and may change."""
+
+    workspace: str
+    folder: str
+    """Where it starts."""
+    temporary: str
+    """The folder that is /tmp inside."""
+    home: str = ""
+    network: bool = False
+    readable: tuple[str, ...] = ()
+    """Shown although they lie in a place that is hidden."""
+    hidden: tuple[str, ...] = ()
+    """Folders and files out of sight, beside those that are always."""
+
+
+class Available(msgspec.Struct, frozen=True, kw_only=True):
+    program: str = ""
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+    """Why not, when there is no program."""
+
+
+@cache
+def available() -> Available:
+    """Whether bubblewrap works here; found out by using it once."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return Available(reason="the program bwrap is not installed")
+    reason = ""
+    for extra in (("--disable-userns",), ()):
+        command = [
+            program,
+            *_ALWAYS,
+            *extra,
+            "--unshare-net",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+        ]
+        try:
+            done = subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False)
+        except subprocess.TimeoutExpired:
+            return Available(reason="bwrap did not finish in 20 s")
+        if done.returncode == 0:
+            return Available(program=program, flags=extra)
+        reason = done.stderr.decode(errors="replace").strip() or f"bwrap ended with {done.returncode}"
+    return Available(reason=f"bwrap is installed but this system refuses it: {reason}")
+
+
+class Sandbox:
+    """One command's sandbox: its argument list, and what to tidy up after it."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._pins = pins(box.workspace, box.home)
+        self._standing_in = (*self._pins.empty_folders, *self._pins.empty_files)
+
+    def command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+        found = available()
+        options = [*_ALWAYS, *found.flags, *([] if self._box.network else ["--unshare-net"]), *_mounts(self._box)]
+        options += _pinned(self._pins)
+        options += ["--chdir", self._box.folder, "--clearenv"]
+        for name, value in env.items():
+            options += ["--setenv", name, value]
+        return [found.program, *options, "--", *argv]
+
+    def __enter__(self) -> "Sandbox":
+        with _lock:
+            for path in self._standing_in:
+                _users[path] = _users.get(path, 0) + 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove what bubblewrap made to mount on, unless another command still needs it; put links back."""
+        for path, text in self._pins.links.items():
+            _restore(Path(path), text)
+        with _lock:
+            for path in self._standing_in:
+                _users[path] -= 1
+                if _users[path] > 0:
+                    continue
+                del _users[path]
+                with suppress(OSError):
+                    _remove_empty(Path(path))
+
+
+_lock = Lock()
+_users: dict[str, int] = {}
+
+
+def _restore(path: Path, text: str) -> None:
+    if path.is_symlink() and str(path.readlink()) == text:
+        return
+    with suppress(FileNotFoundError):
+        path.rename(path.with_name(f"{path.name}.refused-{uuid4().hex[:8]}"))
+    path.symlink_to(text)
+
+
+def _remove_empty(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    elif path.stat().st_size == 0:
+        path.unlink()
+
+
+def _mounts(box: Box) -> list[str]:
+    options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+    for path in _KEPT_RUN:
+        options += ["--ro-bind-try", path, path]
+    if box.network and (resolver := os.path.realpath("/etc/resolv.conf")).startswith("/run/"):
+        options += ["--ro-bind-try", resolver, resolver]
+    options += ["--bind", box.temporary, "/tmp", "--bind", box.temporary, "/var/tmp"]
+    options += ["--bind", box.workspace, box.workspace]
+    for path in [*(f"{box.home}/{name}" for name in _SECRETS if box.home), *box.hidden]:
+        real = os.path.realpath(path)
+        if os.path.lexists(real) and not f"{box.workspace}/".startswith(f"{real}/"):
+            options += ["--tmpfs", real] if Path(real).is_dir() else ["--ro-bind", "/dev/null", real]
+    for path in box.readable:
+        options += ["--ro-bind-try", path, path]
+    return options
+
+
+def _pinned(pinned: Pins) -> list[str]:
+    options: list[str] = []
+    for path in pinned.fixed:
+        options += ["--bind", path, path]
+    for path in pinned.read_only:
+        options += ["--ro-bind", path, path]
+    for path in pinned.empty_folders:
+        options += ["--tmpfs", path, "--remount-ro", path]
+    for path in pinned.empty_files:
+        options += ["--ro-bind", "/dev/null", path]
+    return options
