@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from retinue.models import neutral
-from retinue.ports.model import Answer, Fragment, Head, OnDelta, Request
+from retinue.ports.model import Answer, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
-from retinue.schema.message import Turn
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as LibraryModel
@@ -44,36 +43,18 @@ class BridgeModel:
         api_key: str | None = None,
         price: Callable[[Usage], int | None] = lambda _: None,
     ) -> None:
-        self._wanted = model
-        self._name = name
-        self._window = window
-        self._max_output = max_output
-        self._endpoint = {k: v for k, v in (("base_url", base_url), ("api_key", api_key)) if v is not None}
+        self.name = name
+        self.format = NAME
+        self.window = window
+        self.max_output = max_output
         self._price = price
+        self._wanted = model
+        self._endpoint = {k: v for k, v in (("base_url", base_url), ("api_key", api_key)) if v is not None}
         self._model: LibraryModel | None = None
-        self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def format(self) -> str:
-        return NAME
-
-    @property
-    def window(self) -> int:
-        return self._window
-
-    @property
-    def max_output(self) -> int:
-        return self._max_output
-
-    def encode_head(self, head: Head) -> Fragment:
-        return neutral.encode_head(head)
-
-    def encode_turn(self, turn: Turn) -> Fragment:
-        return neutral.encode_turn(turn)
+    encode_head = staticmethod(neutral.encode_head)
+    encode_turn = staticmethod(neutral.encode_turn)
 
     def price(self, usage: Usage) -> int | None:
         return self._price(usage)
@@ -82,18 +63,18 @@ class BridgeModel:
         model = await self._opened()
         from retinue.models import bridge_messages as messages
 
-        asked = messages.asked(request, model, self._name)
+        asked = messages.asked(request, model, self.name)
         watch = None if on_delta is None else messages.Watcher(on_delta)
         try:
             if not request.stream:
-                return messages.answer(await model.request(*asked), self._name)
+                return messages.answer(await model.request(*asked), self.name)
             async with model.request_stream(*asked) as stream:
                 async for event in stream:
                     if watch is not None:
                         watch(event)
-                return messages.answer(stream.get(), self._name)
+                return messages.answer(stream.get(), self.name)
         except messages.FAILURES as error:
-            raise messages.failure(error, self._name) from error
+            raise messages.failure(error, self.name) from error
 
     async def close(self) -> None:
         """Close the library's connections; the next request opens new ones."""
@@ -102,11 +83,13 @@ class BridgeModel:
             await model.__aexit__(None, None, None)
 
     async def _opened(self) -> "LibraryModel":
-        async with self._opening:
-            if self._model is None:
-                model = self._wanted if not isinstance(self._wanted, str) else self._found(self._wanted)
-                self._model = await model.__aenter__()
-            return self._model
+        loop = asyncio.get_running_loop()
+        # A sync facade may run each call in a loop of its own; connections belong to one.
+        if self._model is None or self._loop is not loop:
+            self._loop = loop
+            self._model = self._found(self._wanted) if isinstance(self._wanted, str) else self._wanted
+            await self._model.__aenter__()
+        return self._model
 
     def _found(self, wanted: str) -> "LibraryModel":
         try:
@@ -114,15 +97,15 @@ class BridgeModel:
             from pydantic_ai.models import infer_model
         except ImportError as error:
             raise ModelError(
-                f"{self._name} is reached through pydantic-ai, which is not installed",
+                f"{self.name} is reached through pydantic-ai, which is not installed",
                 hint="pip install 'retinue[bridge]'",
             ) from error
         try:
             return infer_model(wanted, self._provider) if self._endpoint else infer_model(wanted)
         except ImportError as error:
-            raise ModelError(f"{self._name}: {error}") from error
+            raise ModelError(f"{self.name}: {error}") from error
         except (UserError, TypeError, ValueError) as error:
-            raise ModelError(f"{self._name} can't be set up: {error}") from error
+            raise ModelError(f"{self.name} can't be set up: {error}") from error
 
     def _provider(self, name: str) -> "Provider[object]":
         from pydantic_ai.providers import infer_provider_class

@@ -170,9 +170,9 @@ class ScriptedRequest:
 
     @cached_property
     def conversation(self) -> bytes:
-        """Tells threads apart: the newest message's id, or what was said."""
+        """Tells threads apart: the agent with the newest message's id, or what was said."""
         if self.message_id is not None:
-            return self.message_id.encode()
+            return f"{self.agent} {self.message_id}".encode()
         digest = blake2b(digest_size=16)
         for fragment in self._request.turns:
             digest.update(fragment.data)

@@ -23,12 +23,12 @@ import msgspec
 from retinue.models import neutral
 from retinue.models.script import By, Fault, FaultKind, Item, Say, Script, ScriptedRequest, as_say, script_from_file
 from retinue.ports.clock import Clock
-from retinue.ports.model import Answer, Candidate, Delta, Finish, Fragment, Head, OnDelta, Request
+from retinue.ports.model import Answer, Candidate, Delta, Finish, OnDelta, Request
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError
 from retinue.schema.ids import CallId
-from retinue.schema.message import Call, Part, Text, Thinking, Turn
+from retinue.schema.message import Call, Part, Text, Thinking
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -69,35 +69,17 @@ class ScriptedModel:
         by: By | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self.name = name
+        self.format = neutral.NAME
+        self.window = window
+        self.max_output = max_output
         self._script = _script(script, by)
-        self._name = name
-        self._window = window
-        self._max_output = max_output
         self._prices = prices
         self._agent = agent
         self._clock = clock
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def format(self) -> str:
-        return neutral.NAME
-
-    @property
-    def window(self) -> int:
-        return self._window
-
-    @property
-    def max_output(self) -> int:
-        return self._max_output
-
-    def encode_head(self, head: Head) -> Fragment:
-        return neutral.encode_head(head)
-
-    def encode_turn(self, turn: Turn) -> Fragment:
-        return neutral.encode_turn(turn)
+    encode_head = staticmethod(neutral.encode_head)
+    encode_turn = staticmethod(neutral.encode_turn)
 
     def price(self, usage: Usage) -> int | None:
         return usage.input * self._prices[0] + usage.output * self._prices[1]
@@ -119,9 +101,9 @@ class ScriptedModel:
         """The same script and position, seen by one agent."""
         return ScriptedModel(
             self._script,
-            name=name or self._name,
-            window=self._window,
-            max_output=self._max_output,
+            name=name or self.name,
+            window=self.window,
+            max_output=self.max_output,
             prices=self._prices,
             agent=agent,
             clock=self._clock,
@@ -135,7 +117,7 @@ class ScriptedModel:
 
     async def _fail(self, fault: Fault, say: Say, request: Request, on_delta: OnDelta | None) -> None:
         """Raise what `fault` says. A refusal returns: it is an answer."""
-        said = f"{self._name}: {fault.text or _SENTENCES[fault.kind]}"
+        said = f"{self.name}: {fault.text or _SENTENCES[fault.kind]}"
         match fault.kind:
             case "rate_limit":
                 raise ModelError(said, status=fault.status or 429, transient=True, retry_after=fault.retry_after)
