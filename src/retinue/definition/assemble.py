@@ -35,8 +35,11 @@ _MAKE: Callable[..., AgentDefinition] = AgentDefinition
 
 
 class Body(msgspec.Struct, frozen=True):
+    """What stands below the frontmatter, and the hash of the whole file."""
+
     text: str
     line: int = 1
+    hash: str = ""
 
 
 class Power(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ def assemble(
         "tool_overrides": power.overrides,
         "subagents": power.subagents,
         "extra": given.extra,
+        "hash": body.hash,
     }
     fields.setdefault("name", id.rpartition("/")[2])
     _set_model(fields)

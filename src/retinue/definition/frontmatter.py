@@ -15,7 +15,7 @@ MAX_FRONTMATTER = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"((?:[ \t]*\r?\n)*)---[ \t]*(?:\r?\n|\Z)")
-_CLOSE = re.compile(rb"^---[ \t]*\r?\n", re.MULTILINE)
+_CLOSE = re.compile(rb"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
 _UNWANTED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]"
 )  # NEL, LS and PS are line breaks to YAML and to few editors; the bidirectional ones hide what a line says
@@ -46,19 +46,17 @@ def split(data: bytes) -> Parts | None:
         return None
     begin = opening.end()
     first_line = opening[0].count(b"\n") + 1
-    window = data[begin : begin + MAX_FRONTMATTER + 8]
-    at_end = begin + len(window) == len(data)
-    closing = _CLOSE.search(window + b"\n" if at_end else window)
-    if closing is None or closing.start() > MAX_FRONTMATTER:
-        if not at_end:
+    closing = _CLOSE.search(data, begin, begin + MAX_FRONTMATTER + 4)
+    if closing is None or not (closing.end() == len(data) or closing[0].endswith(b"\n")):
+        if len(data) - begin > MAX_FRONTMATTER:
             limit = f"{MAX_FRONTMATTER // 1024} KiB"
             raise Refused(f"the frontmatter has no end within {limit}", first_line, 1, "frontmatter-too-large")
         raise Refused("the frontmatter has no end; a line '---' is wanted", first_line - 1, 1, "unclosed-frontmatter")
     if len(data) > MAX_FILE:
         size = f"{len(data) / 1048576:.1f} MiB"
         raise Refused(f"the file has {size}; at most {MAX_FILE // 1048576} MiB is read", 1, 1, "file-too-large")
-    raw = window[: closing.start()]
-    end = min(begin + closing.end(), len(data))
+    raw = data[begin : closing.start()]
+    end = closing.end()
     body_line = first_line + raw.count(b"\n") + 1
     raw_body = data[end:]
     return Parts(

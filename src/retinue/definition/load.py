@@ -16,7 +16,7 @@ from retinue.definition.frontmatter import Parts, decoded_body, split
 from retinue.definition.gather import gather
 from retinue.definition.ids import agent_id
 from retinue.definition.keys import grants_power
-from retinue.definition.node import Fields, Items, Scalar, from_python
+from retinue.definition.node import Fields, Items, Node, from_python
 from retinue.definition.rescue import read_frontmatter
 from retinue.definition.tree import Broken
 from retinue.schema.agent import AgentDefinition, Prompt
@@ -80,9 +80,9 @@ def load_all(
     if id is None:
         report.add("no-id", 1, 1, f"'{file}' gives no id: a name like 'reviewer.md' is wanted")
         return (Loaded(definition=None, problems=report.located()),)
-    body = Body(parts.body, parts.body_line)
+    body = Body(parts.body, parts.body_line, sha256(data).hexdigest())
     definition = assemble(gather(root, report), body, id, report, prompts=prompts, profile=profile)
-    return (_loaded(definition, sha256(data).hexdigest(), report),)
+    return (Loaded(definition=definition, problems=report.located()),)
 
 
 def load_fields(
@@ -107,8 +107,10 @@ def load_fields(
         report.add("no-id", 1, 1, "there is neither an id, a slug nor a name")
         return Loaded(definition=None, problems=report.located())
     definition = assemble(given, Body(prompt or ""), id, report, prompts=prompts)
-    digest = sha256(msgspec.json.encode(definition, order="sorted")).hexdigest() if definition else ""
-    return _loaded(definition, digest, report)
+    if definition is not None:
+        canonical = msgspec.json.encode(definition, order="sorted")
+        definition = msgspec.structs.replace(definition, hash=sha256(canonical).hexdigest())
+    return Loaded(definition=definition, problems=report.located())
 
 
 def load_prompt(text: bytes | str, *, file: str, name: str) -> tuple[Prompt | None, tuple[Problem, ...]]:
@@ -180,36 +182,33 @@ def _power_below(parts: Parts) -> tuple[str, int] | None:
 def _load_list(root: Items, parts: Parts, data: bytes, id: AgentId | None, report: Report) -> tuple[Loaded, ...]:
     """S1: a list is several remote agents, each addressed by its name beside the file."""
     folder, slash, _ = (id or "").rpartition("/")
+    body = Body("", parts.body_line, sha256(data).hexdigest())
     loaded: list[Loaded] = []
-    digest = sha256(data).hexdigest()
     for item in root.items:
         own = Report(report.file)
-        if not isinstance(item, Fields):
-            own.add("bad-shape", item.line, item.column, "a list in the frontmatter holds remote agents, each a map")
-            loaded.append(_loaded(None, "", own))
-            continue
-        given = gather(item, own)
-        name = _slug(given.text("name") or "")
-        if name is None or not isinstance(item.fields.get("name"), Scalar):
-            own.add("no-id", item.line, item.column, "each agent of a list needs a 'name'")
-            loaded.append(_loaded(None, "", own))
-            continue
-        given.values.setdefault("kind", "remote")
-        given.places.setdefault("kind", (item.line, item.column))
-        if given.values["kind"] != "remote":
-            own.add("bad-shape", item.line, item.column, "only remote agents may share a file")
-        definition = assemble(given, Body("", parts.body_line), AgentId(folder + slash + name), own)
-        loaded.append(_loaded(definition, digest, own))
+        definition = _remote(item, folder + slash, body, own)
+        loaded.append(Loaded(definition=definition, problems=own.located()))
     if not loaded:
         report.add("bad-shape", parts.block_line, 1, "the frontmatter is an empty list; wanted a map of keys")
-        loaded.append(_loaded(None, "", report))
+        loaded.append(Loaded(definition=None, problems=report.located()))
     return tuple(loaded)
 
 
-def _loaded(definition: AgentDefinition | None, digest: str, report: Report) -> Loaded:
-    if definition is not None:
-        definition = msgspec.structs.replace(definition, hash=digest)
-    return Loaded(definition=definition, problems=report.located())
+def _remote(item: Node, folder: str, body: Body, report: Report) -> AgentDefinition | None:
+    place = item.line, item.column
+    if not isinstance(item, Fields):
+        report.add("bad-shape", *place, "a list in the frontmatter holds remote agents, each a map")
+        return None
+    given = gather(item, report)
+    given.values.setdefault("kind", "remote")
+    given.places.setdefault("kind", place)
+    name = _slug(given.text("name") or "")
+    if name is None:
+        report.add("no-id", *place, "each agent of a list needs a 'name'")
+        return None
+    if given.values["kind"] != "remote":
+        report.add("bad-shape", *place, "only remote agents may share a file")
+    return assemble(given, body, AgentId(folder + name), report)
 
 
 def _id_of(file: str) -> AgentId | None:

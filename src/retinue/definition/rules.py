@@ -122,7 +122,7 @@ def _map(node: Fields, report: Report) -> list[_Said]:
             except Bad as bad:
                 raise bad.under(key) from None
             rule = Rule(tool=key.strip(), pattern=pattern, verdict=verdict, origin=_origin(inner, report))
-            rules += _named_rules(rule, place, report)
+            rules += _named_rules(rule, place, report, told=pattern != next(iter(patterns)))
     return rules
 
 
@@ -136,7 +136,8 @@ def _claude(parts: dict[str, Node], report: Report) -> Iterator[Rule]:
                 yield from call_rules(tool, entry, verdict, report)
 
 
-def _named_rules(rule: Rule, node: Node, report: Report) -> Iterator[_Said]:
+def _named_rules(rule: Rule, node: Node, report: Report, *, told: bool = False) -> Iterator[_Said]:
+    """The rule under our names of its tool; `told`: the same name was warned of already."""
     name = rule.tool
     if name in report.known_tools or name == "*":
         yield _Said(name, rule)
@@ -152,8 +153,9 @@ def _named_rules(rule: Rule, node: Node, report: Report) -> Iterator[_Said]:
         if rule.verdict != "allow":
             yield _Said("bash", msgspec.structs.replace(rule, tool="bash", pattern=name))
         return
-    code = "unavailable-tool" if unavailable(name) else "unknown-tool"
-    report.add(code, node.line, node.column, f"'{name}' is no tool here: its rule is kept and waits for one")
+    if not told:
+        code = "unavailable-tool" if unavailable(name) else "unknown-tool"
+        report.add(code, node.line, node.column, f"'{name}' is no tool here: its rule is kept and waits for one")
     yield _Said(name, rule)
 
 

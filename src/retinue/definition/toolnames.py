@@ -67,7 +67,7 @@ _CAPABILITY = {folded(name): what for what, names in _UNAVAILABLE.items() for na
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.-]*\*[A-Za-z0-9_.*-]*")
 _FOREIGN = re.compile(r"[^A-Za-z0-9_*-]")
-_REMOTE = re.compile(r"@?([\w.-]+(?:/[\w.-]+)*)/([\w.*-]+)")
+_REMOTE = re.compile(r"@?([\w. -]+(?:/[\w.-]+)*)/([\w.*-]+)")
 
 
 def canonical(name: str) -> tuple[str, ...] | None:

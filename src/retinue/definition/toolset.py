@@ -222,6 +222,9 @@ def _entry(text: str, node: Node) -> Named:
 
 def _split(text: str) -> Iterator[str]:
     """At commas outside parentheses."""
+    if "(" not in text:
+        yield from filter(None, map(str.strip, text.split(",")))
+        return
     depth, start = 0, 0
     for index, char in enumerate(text):
         if char == "(":

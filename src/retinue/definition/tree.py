@@ -6,21 +6,19 @@ What is broken is only told; `retinue.definition.rescue` decides what becomes of
 
 from collections.abc import Callable
 
-from yaml import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    MarkedYAMLError,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    YAMLError,
-)
 from yaml._yaml import CParser
-from yaml.events import Event
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    ScalarEvent,
+)
 
-from retinue.definition.node import MAX_DEPTH, Fields, Items, Node, scalar
+from retinue.definition.node import MAX_DEPTH, Fields, Items, Node, Scalar, scalar
 
 
 class Broken(Exception):
@@ -46,7 +44,7 @@ def read_yaml(source: str, first_line: int, is_text: Callable[[str], bool]) -> N
     try:
         parser = CParser(source.encode())
         try:
-            return _Builder(first_line, is_text).build(parser)
+            return _Builder(first_line, is_text).build(parser.get_event)
         finally:
             parser.dispose()
     except MarkedYAMLError as error:
@@ -58,82 +56,73 @@ def read_yaml(source: str, first_line: int, is_text: Callable[[str], bool]) -> N
 
 
 class _Builder:
-    __slots__ = ("is_text", "keys", "line", "root", "stack")
+    """A stack of open lists and maps, and the key that each open map waits to fill."""
+
+    __slots__ = ("is_text", "keys", "line", "stack")
 
     def __init__(self, first_line: int, is_text: Callable[[str], bool]) -> None:
         self.line = first_line
         self.is_text = is_text
         self.stack: list[Items | Fields] = []
         self.keys: list[str | None] = []
-        self.root: Node | None = None
 
-    def build(self, parser: CParser) -> Node | None:
+    def build(self, next_event: Callable[[], Event | None]) -> Node | None:
+        """Every event is a turn of one loop: a file has some twenty, a catalog ten thousand files."""
+        stack, keys = self.stack, self.keys
+        root: Node | None = None
         documents = 0
-        while (event := parser.get_event()) is not None:
-            match event:
-                case ScalarEvent():
-                    self._scalar(event)
-                case MappingStartEvent():
-                    self._open(event, Fields({}, {}, *self._place(event)))
-                case SequenceStartEvent():
-                    self._open(event, Items([], *self._place(event)))
-                case MappingEndEvent() | SequenceEndEvent():
-                    self.stack.pop()
-                    self.keys.pop()
-                case AliasEvent():
+        while (event := next_event()) is not None:
+            if isinstance(event, ScalarEvent):
+                line, column = self._place(event)
+                if event.anchor is not None or event.tag is not None:
                     raise self._unwanted(event)
-                case DocumentStartEvent():
-                    documents += 1
-                    if documents > 1:
-                        raise Broken("a second document starts here", *self._place(event))
-                case _:
-                    pass
-        return self.root
+                if stack and keys[-1] is None and isinstance(top := stack[-1], Fields):
+                    keys[-1] = _new_key(top, event.value, line, column)
+                    continue
+                node = scalar(event.value, line, column, quoted=not event.implicit[0])
+            elif isinstance(event, CollectionStartEvent):
+                if event.anchor is not None or event.tag is not None:
+                    raise self._unwanted(event)
+                node = self._opened(event)
+            elif isinstance(event, CollectionEndEvent):
+                stack.pop()
+                keys.pop()
+                continue
+            elif isinstance(event, AliasEvent):
+                raise self._unwanted(event)
+            else:
+                documents += isinstance(event, DocumentStartEvent)
+                if documents > 1:
+                    raise Broken("a second document starts here", *self._place(event))
+                continue
+            if not stack:
+                root = node
+            elif isinstance(top := stack[-1], Items):
+                top.items.append(node)
+            else:
+                self._fill(top, node)
+            if not isinstance(node, Scalar):
+                stack.append(node)
+                keys.append(None)
+        return root
 
     def _place(self, event: Event) -> tuple[int, int]:
         mark = event.start_mark
         return (mark.line + self.line, mark.column + 1) if mark else (self.line, 1)
 
-    def _scalar(self, event: ScalarEvent) -> None:
-        if event.anchor is not None or event.tag is not None:
-            raise self._unwanted(event)
+    def _opened(self, event: CollectionStartEvent) -> Items | Fields:
         line, column = self._place(event)
-        if self.stack:
-            top = self.stack[-1]
-            if isinstance(top, Fields) and self.keys[-1] is None:
-                self._key(top, event.value, line, column)
-                return
-        self._put(scalar(event.value, line, column, quoted=not event.implicit[0]))
-
-    def _key(self, top: Fields, key: str, line: int, column: int) -> None:
-        if key in top.keys:
-            first = top.keys[key][0]
-            raise Refused(f"'{key}' was given before, in line {first}", line, column, "duplicate-key")
-        top.keys[key] = (line, column)
-        self.keys[-1] = key
-
-    def _open(self, event: MappingStartEvent | SequenceStartEvent, node: Items | Fields) -> None:
-        if event.anchor is not None or event.tag is not None:
-            raise self._unwanted(event)
         if len(self.stack) >= MAX_DEPTH:
-            raise Refused(f"values are nested deeper than {MAX_DEPTH}", node.line, node.column, "too-deep")
-        self._put(node)
-        self.stack.append(node)
-        self.keys.append(None)
+            raise Refused(f"values are nested deeper than {MAX_DEPTH}", line, column, "too-deep")
+        if isinstance(event, MappingStartEvent):
+            return Fields({}, {}, line, column)
+        return Items([], line, column)
 
-    def _put(self, node: Node) -> None:
-        if not self.stack:
-            self.root = node
-            return
-        top = self.stack[-1]
-        if isinstance(top, Items):
-            top.items.append(node)
-            return
+    def _fill(self, top: Fields, node: Node) -> None:
         key = self.keys[-1]
         if key is None:
-            raise Broken(
-                f"a key must be text, not {'a list' if isinstance(node, Items) else 'a map'}", node.line, node.column
-            )
+            what = "a list" if isinstance(node, Items) else "a map"
+            raise Broken(f"a key must be text, not {what}", node.line, node.column)
         top.fields[key] = node
         self.keys[-1] = None
 
@@ -144,9 +133,12 @@ class _Builder:
             return Broken("a value starts with '!', a YAML tag; quote it", line, column)
         key = self.keys[-1] if len(self.stack) == 1 else None
         kind = Broken if key is not None and self.is_text(key) else Refused
-        return kind(
-            "YAML anchors and aliases are not read; quote a value that starts with '&' or '*'",
-            line,
-            column,
-            "yaml-alias",
-        )
+        message = "YAML anchors and aliases are not read; quote a value that starts with '&' or '*'"
+        return kind(message, line, column, "yaml-alias")
+
+
+def _new_key(top: Fields, key: str, line: int, column: int) -> str:
+    if key in top.keys:
+        raise Refused(f"'{key}' was given before, in line {top.keys[key][0]}", line, column, "duplicate-key")
+    top.keys[key] = (line, column)
+    return key
