@@ -195,12 +195,15 @@ async def test_a_refusal_is_an_answer() -> None:
     answer = await model.ask(request(model, user("a")))
 
     assert (text_of(answer.parts), answer.finish) == ("I won't.", "refusal")
+    assert await said(ScriptedModel([Fault("refuse")]), user("a")) == "I can't help with that."
 
 
 async def test_a_hanging_model_ends_when_it_is_cancelled() -> None:
     model = ScriptedModel([Fault("hang")])
     task = asyncio.create_task(model.ask(request(model, user("a"))))
-    await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
@@ -284,6 +287,16 @@ async def test_one_file_scripts_a_team(team: ScriptedModels) -> None:
     assert calls_of(second.parts)[0].arguments == '{"pattern":"x"}'
     assert await said(explore, user("x"), assistant("…"), outcome("a.py", "grep")) == "Found it."
     assert await said(coder, ask, assistant("…"), outcome("Found it.", "task")) == "It said: Found it."
+
+
+async def test_a_model_that_does_not_know_its_agent_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text("rules: [{when: {agent: coder}, answer: Hi}]")
+
+    with pytest.raises(ModelError) as caught:
+        await said(ScriptedModel(path), user("a"))
+
+    assert "can't tell agents apart" in (caught.value.hint or "")
 
 
 async def test_rules_match_on_the_message_its_id_and_the_system_prompt(team: ScriptedModels) -> None:

@@ -62,8 +62,10 @@ class OpenAIResponses:
             fields["instructions"] = head.system
         if head.tools:
             fields["tools"] = [_tool(t.name, t.description, t.parameters) for t in head.tools]
-            fields["tool_choice"] = head.tool_choice
-            fields["parallel_tool_calls"] = head.parallel_tool_calls
+            if head.tool_choice != "auto":
+                fields["tool_choice"] = head.tool_choice
+            if not head.parallel_tool_calls:
+                fields["parallel_tool_calls"] = False
         if head.max_tokens is not None:
             fields["max_output_tokens"] = head.max_tokens
         if not _REASONS.match(bare):

@@ -210,11 +210,14 @@ class Script:
         say = self._at(self._answers, request.step - 1, request, None)
         if say is not None:
             return _fill(say, request)
+        by_agent = not request.agent and any(rule.when.agent for rule, _ in self._rules)
         raise ModelError(
             f"the script has no answer for step {request.step} of {request.agent or 'its agent'}: "
             f"none of {len(self._rules)} rules fits and there are {len(self._answers)} answers in order; "
             f"the newest message was {request.message[:200]!r}",
-            hint="add an answer or a rule to the script",
+            hint="this model can't tell agents apart: give the script to ScriptedModels, or use system_contains"
+            if by_agent
+            else "add an answer or a rule to the script",
         )
 
     def _at(

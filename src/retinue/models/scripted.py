@@ -41,7 +41,9 @@ _SENTENCES: Mapping[FaultKind, str] = {
     "overloaded": "overloaded",
     "overflow": "the prompt is longer than the window",
     "cut": "the stream ended in the middle of an answer",
+    "refuse": "I can't help with that.",
     "error": "the provider failed",
+    "hang": "no answer comes",
 }
 
 
@@ -91,7 +93,7 @@ class ScriptedModel:
         if fault is not None:
             await self._fail(fault, say, request, on_delta)
         if fault is not None and not say.text:
-            say = msgspec.structs.replace(say, text=fault.text)
+            say = msgspec.structs.replace(say, text=fault.text or _SENTENCES["refuse"])
         if request.stream:
             await self._stream(say, None, on_delta)
         usage = say.usage or _estimate(request, say)
