@@ -16,7 +16,7 @@ def test_a_head_is_read_back() -> None:
     assert neutral.decode_head(neutral.encode_head(head)) == head
 
 
-def test_turns_are_read_back_and_told_apart_without_reading() -> None:
+def test_turns_are_read_back_and_counted_without_reading() -> None:
     opaque = Opaque(format="gemini", model="m", data=msgspec.Raw(b'{"thoughtSignature":"s"}'))
     said = Turn(
         role="assistant",
@@ -34,7 +34,8 @@ def test_turns_are_read_back_and_told_apart_without_reading() -> None:
         ),
     )
 
-    for turn, is_assistant in ((said, True), (asked, False), (Turn(role="assistant", parts=()), True)):
-        fragment = neutral.encode_turn(turn)
-        assert neutral.decode_turn(fragment) == turn
-        assert neutral.is_assistant(fragment) == is_assistant
+    turns = (asked, said, asked, Turn(role="assistant", parts=()))
+    fragments = [neutral.encode_turn(turn) for turn in turns]
+
+    assert tuple(map(neutral.decode_turn, fragments)) == turns
+    assert neutral.count_assistant(fragments) == 2

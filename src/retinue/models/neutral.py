@@ -4,6 +4,8 @@ The scripted model and the bridge read requests back from it, each turn one JSON
 object.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from retinue.ports.model import Fragment, Head
@@ -33,6 +35,6 @@ def decode_turn(fragment: Fragment) -> Turn:
     return _turn.decode(fragment.data)
 
 
-def is_assistant(fragment: Fragment) -> bool:
-    """Whether the model said it, without decoding."""
-    return fragment.data.startswith(_ASSISTANT)
+def count_assistant(fragments: Sequence[Fragment]) -> int:
+    """How many of the turns the model said, without decoding them."""
+    return sum([fragment.data.startswith(_ASSISTANT) for fragment in fragments])

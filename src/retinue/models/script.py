@@ -149,12 +149,12 @@ class ScriptedRequest:
     @cached_property
     def step(self) -> int:
         """The number of this request in its thread, from 1."""
-        return 1 + sum(map(neutral.is_assistant, self._request.turns))
+        return 1 + neutral.count_assistant(self._request.turns)
 
     @cached_property
     def step_of_message(self) -> int:
         """The number of this request since the newest message, from 1."""
-        return 1 + sum(map(neutral.is_assistant, self._request.turns[self._message_at :]))
+        return 1 + neutral.count_assistant(self._request.turns[self._message_at :])
 
     @cached_property
     def message(self) -> str:
