@@ -12,7 +12,7 @@ from retinue.definition.template import ALWAYS, placeholders
 from retinue.definition.toolset import READ_ONLY, Tools
 from retinue.schema.agent import AgentDefinition, InputSpec, Prompt, Side, Subagent, ToolFilter, ToolOverride
 from retinue.schema.ids import AgentId
-from retinue.schema.permission import Permissions
+from retinue.schema.permission import Permissions, Rule
 
 Profile = Literal["kodelet"]
 PromptLookup = Callable[[str], Prompt | str | None]
@@ -107,10 +107,20 @@ def power_of(given: Given) -> Power:
         tools=ToolFilter(
             only=tuple(each.only for each in lists if each.only is not None), denied=tuple(dict.fromkeys(denied))
         ),
-        permissions=msgspec.structs.replace(permissions, rules=tuple(rules)) if rules else permissions,
+        permissions=msgspec.structs.replace(permissions, rules=_without_repeats(rules)) if rules else permissions,
         overrides=overrides,
         subagents=(*(msgspec.convert(named, tuple[Subagent, ...]) if named else ()), *subagents),
     )
+
+
+def _without_repeats(rules: list[Rule]) -> tuple[Rule, ...]:
+    """Of equal rules only the last can decide."""
+    last = {(rule.tool, rule.pattern, rule.verdict): index for index, rule in enumerate(rules)}
+    return tuple(rules[index] for index in sorted(last.values()))
+
+
+def spawns_by_default(category: object, allowed_agents: object, subagents: object) -> bool:
+    return category == "primary" or bool(allowed_agents) or bool(subagents)
 
 
 def _set_model(fields: dict[str, object]) -> None:
@@ -142,7 +152,7 @@ def _set_delegation(fields: dict[str, object]) -> None:
     if fields.get("allowed_agents") == ("*",):
         del fields["allowed_agents"]
         fields.setdefault("can_spawn_subagents", True)
-    spawns = fields.get("category") == "primary" or bool(fields.get("allowed_agents")) or bool(fields["subagents"])
+    spawns = spawns_by_default(fields.get("category"), fields.get("allowed_agents"), fields["subagents"])
     fields.setdefault("can_spawn_subagents", spawns)
 
 

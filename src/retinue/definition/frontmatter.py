@@ -16,7 +16,7 @@ MAX_FRONTMATTER = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"((?:[ \t]*\r?\n)*)---[ \t]*(?:\r?\n|\Z)")
 _CLOSE = re.compile(rb"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
-_UNWANTED = re.compile(
+UNWANTED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]"
 )  # NEL, LS and PS are line breaks to YAML and to few editors; the bidirectional ones hide what a line says
 _BODY_CONTROLS = bytes(set(range(32)) - {9, 10, 13, 12, 27}) + b"\x7f"
@@ -87,7 +87,7 @@ def _decoded(raw: bytes, line: int) -> str:
 
 
 def _checked(block: str, line: int) -> str:
-    if found := _UNWANTED.search(block):
+    if found := UNWANTED.search(block):
         before = block[: found.start()]
         column = found.start() - before.rfind("\n")
         name = f"U+{ord(found[0]):04X}"

@@ -7,7 +7,7 @@ import msgspec
 
 from retinue.definition.codes import Report
 from retinue.definition.node import Fields, Items, Node, Scalar, from_python, is_collection, plain
-from retinue.definition.values import Bad, Kind, fields_of, flag_of, folded, number_of, text_of
+from retinue.definition.values import Bad, Kind, did_you_mean, fields_of, flag_of, folded, number_of, text_of
 from retinue.schema.agent import InputSpec, InputType
 from retinue.schema.errors import UsageError
 
@@ -25,6 +25,7 @@ _ITEM_TYPES: dict[str, ItemType] = {
     "bool": "boolean",
 }
 _WANTED = "string, number, integer, boolean, an array of these ('string[]'), or enum"
+_SPEC_KEYS = ("type", "description", "required", "default", "enum", "choices", "items")
 _NAME = "a name of letters, digits and '_'"
 
 
@@ -121,13 +122,13 @@ def _item(type: ItemType, value: object) -> object:
 
 
 def _read(*, required: bool) -> Kind:
-    def read(node: Node, _: Report) -> object:
+    def read(node: Node, report: Report) -> object:
         if isinstance(node, Items):
-            return tuple(_listed(item, required=required) for item in node.items)
+            return tuple(_listed(item, report, required=required) for item in node.items)
         fields = fields_of(node, "a map of inputs")
         if _is_json_schema(fields):
-            return _from_schema(fields)
-        return tuple(_spec(name, value, required=required) for name, value in fields.fields.items())
+            return _from_schema(fields, report)
+        return tuple(_spec(name, value, report, required=required) for name, value in fields.fields.items())
 
     return Kind(
         "map of names to {type, description, required, default, enum}",
@@ -137,21 +138,25 @@ def _read(*, required: bool) -> Kind:
     )
 
 
-def _listed(node: Node, *, required: bool) -> InputSpec:
+def _listed(node: Node, report: Report, *, required: bool) -> InputSpec:
     fields = fields_of(node, "an input {name, type, …}")
     if (name := fields.fields.get("name")) is None:
         raise Bad("an input with a 'name'", node)
     rest = Fields({k: v for k, v in fields.fields.items() if k != "name"}, fields.keys, fields.line, fields.column)
-    return _spec(text_of(name), rest, required=required)
+    return _spec(text_of(name), rest, report, required=required)
 
 
-def _spec(name: str, node: Node, *, required: bool) -> InputSpec:
+def _spec(name: str, node: Node, report: Report, *, required: bool) -> InputSpec:
     if not name.replace("-", "_").isidentifier():
         raise Bad(_NAME, node, path=name)
     try:
         if not isinstance(node, Fields):
             type, items = _type(node) if not (isinstance(node, Scalar) and node.value is None) else ("string", None)
             return InputSpec(name=name, type=type, items=items, required=required)
+        for key in node.fields.keys() - set(_SPEC_KEYS):
+            report.add(
+                "unknown-key", *node.keys[key], f"'{key}' is not a key of an input", did_you_mean(key, _SPEC_KEYS)
+            )
         return _from_fields(name, {folded(k): v for k, v in node.fields.items()}, required=required)
     except Bad as bad:
         raise bad.under(name) from None
@@ -220,14 +225,14 @@ def _is_json_schema(fields: Fields) -> bool:
 _SCHEMA_KEYS = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema", "$defs"}
 
 
-def _from_schema(fields: Fields) -> tuple[InputSpec, ...]:
+def _from_schema(fields: Fields, report: Report) -> tuple[InputSpec, ...]:
     """A JSON Schema of type object whose properties are simple."""
     listed = _list(fields.fields.get("required"))
     needed = {text_of(item) for item in listed}
     properties = fields_of(fields.fields["properties"], "a map of properties")
     specs: list[InputSpec] = []
     for name, node in properties.fields.items():
-        spec = _spec(name, node, required=name in needed)
+        spec = _spec(name, node, report, required=name in needed)
         specs.append(msgspec.structs.replace(spec, required=name in needed))
     return tuple(specs)
 

@@ -171,8 +171,7 @@ def _settled(said: list[_Said]) -> tuple[Rule, ...]:
             last.append(s.rule)
         elif not edits:
             ordered.append(s.rule)
-    # of two equal rules only the later can decide
-    return tuple(reversed(dict.fromkeys(reversed([*ordered, *last]))))
+    return (*ordered, *last)
 
 
 def _verdict(node: Node) -> Verdict:
