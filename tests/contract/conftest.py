@@ -1,8 +1,8 @@
 """The stores under contract: a further one joins with a line in `STORES`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -49,12 +49,19 @@ async def _sqlite(folder: Path, clock: Clock) -> Opened:
     return await open_database(folder / "retinue.db", clock=clock)
 
 
-STORES: dict[str, Callable[[Path, Clock], Awaitable[Opened]]] = {"sqlite": _sqlite}
+Open = Callable[[Path, Clock], Coroutine[Any, Any, Opened]]
+
+STORES: dict[str, Open] = {"sqlite": _sqlite}
 
 
 @pytest.fixture(params=STORES)
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture
+def open_store(kind: str) -> Open:
+    return STORES[kind]
 
 
 @pytest.fixture
@@ -73,8 +80,8 @@ def set_time(clock: ManualClock) -> Callable[[float], None]:
 
 
 @pytest.fixture
-async def opened(kind: str, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Opened]:
-    database = await STORES[kind](tmp_path, clock)
+async def opened(open_store: Open, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Opened]:
+    database = await open_store(tmp_path, clock)
     yield database
     await database.close()
 
@@ -85,9 +92,9 @@ def store(opened: Opened) -> Store:
 
 
 @pytest.fixture
-async def other(opened: Opened, kind: str, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
+async def other(opened: Opened, open_store: Open, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
     """A second store on the same data, as another process has it."""
-    database = await STORES[kind](tmp_path, clock)
+    database = await open_store(tmp_path, clock)
     yield database.store
     await database.close()
 
