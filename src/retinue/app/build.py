@@ -13,7 +13,8 @@ from retinue.app.catalog import CatalogHolder, open_catalog
 from retinue.app.clock import SystemClock
 from retinue.app.models import models_of
 from retinue.app.settings import Settings
-from retinue.app.settings_file import load_settings
+from retinue.app.settings_file import home_folder, load_settings
+from retinue.app.trust import read_trust
 from retinue.definition.code import CodeAgent
 from retinue.dispatch.local import LocalDispatcher
 from retinue.models.transport import Transport
@@ -26,13 +27,14 @@ from retinue.runtime.deps import Runtime, Tuning
 from retinue.runtime.engine import Engine
 from retinue.runtime.hooks import Hook, Hooks
 from retinue.runtime.live import Live
+from retinue.sandbox.limits import Limits
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.ids import ThreadId
 from retinue.schema.permission import Rule
 from retinue.storage.lock import DriverLock
 from retinue.storage.sqlite import Database, open_database
 from retinue.tools import arguments, output
-from retinue.tools.settings import Limits, ToolSettings
+from retinue.tools.settings import ToolSettings
 from retinue.tools.table import BuiltinTools
 
 
@@ -78,7 +80,7 @@ class Built:
 
 
 async def build(parts: Parts) -> Built:
-    settings = parts.settings or load_settings(parts.environ)
+    settings = parts.settings or load_settings(environ=parts.environ, trusted=read_trust(home_folder(parts.environ)))
     data = parts.data_dir or Path(settings.database).parent
     data.mkdir(parents=True, exist_ok=True)
     clock = parts.clock or SystemClock()
@@ -156,7 +158,10 @@ def _definition(agent: AgentDefinition | CodeAgent) -> AgentDefinition:
 
 
 def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock) -> BuiltinTools:
-    given = [*parts.tools, *(tool for a in parts.agents if isinstance(a, CodeAgent) for tool in a.tools)]
+    given = [
+        *parts.tools,
+        *(tool for a in parts.agents if isinstance(a, CodeAgent) for tool in a.tools if isinstance(tool, Tool)),
+    ]
     sandbox = settings.sandbox
     limits = Limits(seconds=sandbox.timeout or 120.0)
     return BuiltinTools(

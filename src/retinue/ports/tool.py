@@ -108,6 +108,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     set_status: Callable[[str], Awaitable[None]] | None = None
 
 
+@runtime_checkable
 class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...

@@ -52,6 +52,7 @@ class Engine:
             if work is None or work.abort_asked:
                 continue
             entries = await self.runtime.store.inbox(thread, after=work.drained)
+            work.inbox_head = max([work.inbox_head, *(e.position for e in entries)])
             if any(e.entry.kind in ("interrupt", "cancel", "terminate") for e in entries):
                 work.abort()
 
@@ -124,7 +125,7 @@ class Engine:
         pin: Pin | None = None,
     ) -> ThreadId:
         """A new thread with the log of another up to `at`. Files of the workspace are not rewound."""
-        log = await self._log(thread)
+        log = await self.log(thread)
         new = forking.fork(self.runtime.clock, log, at=at, message=message, model=model, prompt=prompt, pin=pin)
         await self.runtime.store.create(new)
         return new.id
@@ -186,7 +187,7 @@ class Engine:
     # reading
 
     async def state(self, thread: ThreadId) -> State:
-        return project(await self._log(thread))
+        return project(await self.log(thread))
 
     async def wait(self, thread: ThreadId, *, after: Seq = 0) -> Completion:
         """The thread's next completion after `after`, whoever drives it."""
@@ -209,7 +210,7 @@ class Engine:
             raise ThreadNotFound(f"there is no thread {thread}")
         return row.listing.status in ("completed", "failed", "terminated") and row.inbox_head == row.drained
 
-    async def _log(self, thread: ThreadId) -> list[tuple[Seq, AnyEvent]]:
+    async def log(self, thread: ThreadId) -> list[tuple[Seq, AnyEvent]]:
         log = await read_log(self.runtime, thread)
         if not log:
             raise ThreadNotFound(f"there is no thread {thread}", hint="`retinue threads list` shows them")
@@ -224,7 +225,9 @@ class Engine:
     async def _admit(self, thread: ThreadId, kind: InboxKind, data: bytes, id: str | None) -> str:
         clock = self.runtime.clock
         entry = InboxEntry(id=id or clock.new_id(), kind=kind, data=data, at=clock.now())
-        await self.runtime.store.admit(thread, entry)
+        position = await self.runtime.store.admit(thread, entry)
+        if work := self._active.get(thread):
+            work.inbox_head = max(work.inbox_head, position)
         return entry.id
 
 
