@@ -160,9 +160,10 @@ class ProviderModels:
         open_ended = [c for c in configs if not c.models]
         wide = [c for c in open_ended if names.HOSTS.get(c.host) is None]
         for group in (
-            [c for c in configs if _find(c.mapping, name) or (c.models and _own_name(c, name))],
+            [c for c in configs if c.models and _own_name(c, name)],
             [c for c in open_ended if maker and c.name in names.MAKERS[maker]],
             [c for c in open_ended if maker and (names.HOSTS.get(c.host) or _speaks(c)) == maker],
+            [c for c in configs if _find(c.mapping, name)],
             wide if len(self._configs) == 1 or maker is None else [],
         ):
             if len(group) == 1:
