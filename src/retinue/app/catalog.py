@@ -68,7 +68,7 @@ class CatalogHolder:
         """Ask the servers of the repositories, all at once, and read what came."""
         import asyncio
 
-        wanted = [s for s in self.repositories if name in (None, s.config.name)]
+        wanted = [s for s in self.repositories if s.config.name == name or (name is None and s.config.is_active)]
         if name is not None and not wanted:
             known = ", ".join(s.config.name for s in self.repositories) or "none"
             raise NotFound(f"there is no repository {name!r} that may be synced; there are: {known}")
@@ -118,9 +118,11 @@ class CatalogHolder:
     async def _sync_when_due(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
         import asyncio
 
+        names = [s.name for s in self.repositories]
         while True:
             old = self.current
             await self.sync(only_due=True)
+            await self.reload(names)  # another process may have synced: a look costs one small file each
             await _tell(callback, diff(old, self.current))
             await asyncio.sleep(min(1.0, *(s.config.sync_interval for s in self.repositories)))
 
@@ -206,7 +208,7 @@ def _git_sources(settings: Settings, environ: Mapping[str, str], progress: "Prog
         config, problems = parse_repository(repository.fields, origin=repository.origin)
         name = config.name if config is not None else str(repository.fields.get("name") or "?")
         if config is None:
-            yield _Failed(f"git:{name}", "git", "is not configured correctly", problems)
+            yield _Failed(f"git:{name}", "git", "; ".join(p.message for p in problems), problems)
         elif name in names:
             yield _Failed(f"git:{name}", "git", f"is configured twice; see {repository.origin}")
         elif not repository.trusted:

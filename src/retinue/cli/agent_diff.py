@@ -31,8 +31,8 @@ def diff(*, name: str, old: str, new: str | None, as_json: bool) -> None:
     """
     settings = settings_here()
     found = catalog_here(settings).match(name).found
-    before = text_at(settings, found, old)
-    after = raw_text(settings, found) if new is None else text_at(settings, found, new)
+    before = bytes_at(settings, found, old)
+    after = raw_bytes(settings, found) if new is None else bytes_at(settings, found, new)
     changes = unified(before, after, f"{old}:{found.address}", f"{new or 'now'}:{found.address}")
     if as_json:
         print_json({"id": found.address, "old": old, "new": new, "changed": bool(changes), "diff": changes})
@@ -40,22 +40,22 @@ def diff(*, name: str, old: str, new: str | None, as_json: bool) -> None:
     click.echo(changes, nl=False)
 
 
-def raw_text(settings: Settings, found: Found) -> str:
-    """The text that `found` was read from; for a row or a value of Python, its fields as JSON."""
+def raw_bytes(settings: Settings, found: Found) -> bytes:
+    """What `found` was read from; for a row or a value of Python, its fields as JSON."""
     if found.snapshot.kind == "git":
-        return text_at(settings, found, found.snapshot.commit or "HEAD")
+        return bytes_at(settings, found, found.snapshot.commit or "HEAD")
     path = Path(found.entry.location)
     if found.snapshot.kind in ("project", "user", "builtin") and path.is_file():
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes()
     if found.entry.definition is None:
         raise NotFound(f"{found} has no text that can be shown")
-    return msgspec.json.format(msgspec.json.encode(found.entry.definition), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(found.entry.definition), indent=2) + b"\n"
 
 
-def text_at(settings: Settings, found: Found, revision: str) -> str:
-    """The text that `found` had at a revision of its repository."""
+def bytes_at(settings: Settings, found: Found, revision: str) -> bytes:
+    """The file that `found` was at a revision of its repository."""
     if found.snapshot.kind == "git":
-        return asyncio.run(_mirrored(settings, found, revision)).decode("utf-8", "replace")
+        return asyncio.run(_mirrored(settings, found, revision))
     if found.snapshot.kind not in ("project", "user"):
         raise UsageError(f"{found} has no revisions: it is not in a git repository")
     return _committed(Path(found.entry.location).absolute(), revision)
@@ -72,7 +72,7 @@ async def _mirrored(settings: Settings, found: Found, revision: str) -> bytes:
     raise NotFound(f"the repository {found.snapshot.repository!r} is not configured any more")
 
 
-def _committed(path: Path, revision: str) -> str:
+def _committed(path: Path, revision: str) -> bytes:
     """A file of a working copy at a revision; `cat-file` runs none of the repository's own programs."""
     if revision.startswith("-") or ":" in revision:
         raise UsageError(f"{revision!r} is not a revision; wanted a commit, a branch, a tag or HEAD~1")
@@ -84,4 +84,4 @@ def _committed(path: Path, revision: str) -> str:
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ")
         raise NotFound(f"there is no {path.name} at {revision!r}: {said}")
-    return done.stdout.decode("utf-8", "replace")
+    return done.stdout

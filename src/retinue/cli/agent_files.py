@@ -92,7 +92,7 @@ def fmt(ctx: click.Context, *, files: tuple[str, ...], check: bool, as_diff: boo
             continue
         changed += 1
         if as_diff:
-            click.echo(unified(before.decode("utf-8", "replace"), after.decode(), name, name), nl=False)
+            click.echo(unified(before, after, name, name), nl=False)
         elif check:
             click.echo(f"{plain(name)} would change")
         else:
@@ -140,10 +140,11 @@ def schema() -> None:
     print_json(json_schema())
 
 
-def unified(before: str, after: str, old: str, new: str) -> str:
+def unified(before: bytes, after: bytes, old: str, new: str) -> str:
     from difflib import unified_diff
 
-    changes = unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+    texts = [text.decode("utf-8", "replace").splitlines() for text in (before, after)]
+    changes = unified_diff(*texts, old, new, lineterm="")
     return "".join(f"{plain(line)}\n" for line in changes)
 
 

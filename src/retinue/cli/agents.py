@@ -1,5 +1,6 @@
 """`retinue agents`: what there is, where it comes from, and what a name means."""
 
+import sys
 from collections.abc import Iterable
 
 import click
@@ -54,9 +55,10 @@ def show(*, name: str, raw: bool, as_json: bool) -> None:
     settings = settings_here()
     match = catalog_here(settings).match(name)
     if raw:
-        from retinue.cli.agent_diff import raw_text
+        from retinue.cli.agent_diff import raw_bytes
 
-        click.echo(raw_text(settings, match.found), nl=False)
+        raw_file = raw_bytes(settings, match.found)
+        click.echo(lines(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
         return
     if as_json:
         print_json({**_found_json(match.found), "definition": match.found.entry.definition, "shadows": _shadows(match)})
@@ -143,7 +145,7 @@ def _show(match: Match) -> None:
         facts += [(key, _value(value)) for key, value in values.items() if key not in skipped]
     width = max(len(key) for key, _ in facts)
     for key, value in facts:
-        if value:
+        if value not in ("", "{}", "[]"):
             click.echo(f"{key.ljust(width)}  {plain(value)}")
     if definition is not None and definition.prompt:
         click.echo(f"\n{lines(definition.prompt)}")

@@ -172,7 +172,7 @@ def _database(looked: Looked) -> Iterator[Say]:
 def _sources(looked: Looked) -> Iterator[Say]:
     for snapshot in looked.catalog.snapshots:
         broken = [e for e in snapshot.entries.values() if e.definition is None]
-        untrusted = sum(not e.trusted for e in snapshot.entries.values())
+        untrusted = sum(not e.trusted for e in snapshot.entries.values() if e.definition is not None)
         if snapshot.error is not None:
             yield "warning" if snapshot.stale else "error", f"{snapshot.name}: {snapshot.error}", None
         elif snapshot.entries:

@@ -56,7 +56,6 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "code": problem.code,
         "severity": problem.severity,
         "line": problem.line,
-        "column": problem.column,
         "message": problem.message,
         "hint": problem.hint,
     }
