@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from retinue.models import failures
-from retinue.models.encode import encode
+from retinue.models.encode import decode, encode
 from retinue.ports.model import Answer, Delta, Finish, OnDelta
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
@@ -83,7 +83,7 @@ _message = msgspec.json.Decoder(_Message)
 
 def parse_message(body: bytes, model: str) -> Answer:
     try:
-        message = _message.decode(body)
+        message = decode(_message, body)
     except msgspec.DecodeError as error:
         raise ModelError(f"anthropic sent what is not a message: {error}", transient=True) from error
     if message.stop_reason is None:
@@ -106,7 +106,7 @@ class AnthropicReader:
         if event == "ping" or data == b"[DONE]":
             return
         try:
-            found = _event.decode(data)
+            found = decode(_event, data)
         except msgspec.DecodeError as error:
             raise ModelError(f"anthropic sent what is not an event: {error}", transient=True) from error
         match found.type:

@@ -1,4 +1,4 @@
-"""What the wire formats that send a list of messages have in common when they encode.
+"""What the wire formats that send a list of messages have in common.
 
 A request is never encoded as a whole: the head is an object left open, turns are
 elements, and `body` of a format joins the bytes.
@@ -7,6 +7,7 @@ elements, and `body` of a format joins the bytes.
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,10 @@ EMPTY = "(empty)"
 
 encode = msgspec.json.Encoder().encode
 _WIRE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_HALF = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_T = TypeVar("_T")
 _arguments = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -33,6 +38,17 @@ def open_object(fields: Mapping[str, object], options: bytes, ours: Collection[s
     kept = {key: value for key, value in merged.items() if key not in ours}
     kept |= {key: fields[key] for key in ours if key in fields}
     return encode(kept)[:-1]
+
+
+def decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
+    """Decode what a server sent; half a character is replaced, since some cut text between two UTF-16 units."""
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError:
+        whole = _HALF.sub(rb"\\ufffd", data)
+        if whole == data:
+            raise
+        return decoder.decode(whole)
 
 
 def text_inside(text: str) -> bytes:

@@ -43,6 +43,7 @@ _STATUS_OF_TYPE: Mapping[str, int] = {
     "overloaded_error": 529,
 }
 _LONGEST = 600
+_SHORTEST_KEY = 8
 
 
 def classify(provider: str, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
@@ -102,8 +103,11 @@ def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
 
 
 def redacted(text: str, secret: str | None) -> str:
-    """`text` without the key, and without what looks like one: some providers repeat it."""
-    return _SECRET.sub("***", text.replace(secret, "***") if secret else text)
+    """`text` without the key, and without what looks like one: some providers repeat it.
+
+    Keys of a few letters are what servers without keys are given; they are in every word.
+    """
+    return _SECRET.sub("***", text.replace(secret, "***") if secret and len(secret) >= _SHORTEST_KEY else text)
 
 
 class _Found(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from retinue.models import failures
-from retinue.models.encode import encode
+from retinue.models.encode import decode, encode
 from retinue.ports.model import Answer, Delta, Finish, OnDelta
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
@@ -116,7 +116,7 @@ class ChatReader:
             self._done = True
             return
         try:
-            chunk = _chunk.decode(data)
+            chunk = decode(_chunk, data)
         except msgspec.DecodeError as error:
             raise ModelError(f"the provider sent what is not a chunk of an answer: {error}", transient=True) from error
         if bytes(chunk.error) != b"null":
