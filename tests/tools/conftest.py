@@ -1,13 +1,20 @@
-"""What tests of tools share: a context over a real folder."""
+"""What tests of tools share: contexts over a real folder, free or judged by the real policy."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from retinue.policy import files as policy
+from retinue.policy.rules import Tier
 from retinue.ports.tool import Target, ToolContext
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.ids import AgentId, CallId, ThreadId
-from retinue.schema.permission import Decision
+from retinue.schema.permission import Decision, Rule
+
+Judged = Callable[..., ToolContext]
 
 
 @pytest.fixture
@@ -34,3 +41,30 @@ def context(tmp_path: Path, workspace: Path) -> ToolContext:
         files=str(files),
         judge=_allow,
     )
+
+
+@pytest.fixture
+def judged(context: ToolContext) -> Judged:
+    """Makes contexts in which the shipped policy decides, with these rules; all in the workspace is allowed."""
+
+    def make(*rules: Rule) -> ToolContext:
+        workspace = os.path.realpath(context.workspace)
+        place = policy.Place(workspace=workspace, own=(os.path.realpath(context.files),))
+        kinds: dict[str, policy.FileKind] = {"file": "regular", "folder": "folder", "absent": "missing"}
+
+        def judge(target: Target) -> Decision:
+            if target.op == "fetch":
+                return Decision(verdict="deny", reason="no network here")
+            found = policy.Target(
+                asked=target.asked,
+                real=target.path,
+                kind=kinds[target.kind],
+                aliases=target.names,
+                unknown_links=target.more_names,
+            )
+            tiers = (Tier("user", rules),)
+            return policy.judge_file(target.op, found, place, tiers=tiers, fallback="allow")
+
+        return msgspec.structs.replace(context, judge=judge)
+
+    return make

@@ -39,12 +39,12 @@ class Located:
         return "/".join([self.path.rstrip("/"), *self.missing]) or "/"
 
 
-def locate(path: str, base: str) -> Located:
+def locate(path: str, base: str, *, kernel: bool | None = None) -> Located:
     """Resolve the absolute `path`; `base` is the workspace. The caller closes the descriptor.
 
-    Raises OSError when the path leads nowhere.
+    Raises OSError when the path leads nowhere. `kernel` chooses the way, by default the best there is.
     """
-    return (_by_kernel if _kernel_can() else _by_walking)(path, base)
+    return _by_kernel(path, base) if (_kernel_can() if kernel is None else kernel) else _by_walking(path)
 
 
 def readable(found: Located) -> int:
@@ -74,7 +74,7 @@ def beneath(root: Located, name: str) -> Located | None:
         return None
     try:
         if _kernel_can():
-            fd = _openat2(root.fd, name, _HOLD | os.O_NOFOLLOW, _BENEATH | _NO_SYMLINKS)
+            fd = _openat2(root.fd, name, _HOLD, _BENEATH | _NO_SYMLINKS)
         else:
             fd = _stepped(os.dup(root.fd), name)
     except OSError:
@@ -173,9 +173,8 @@ def _kernel_can() -> bool:
         os.close(fd)
 
 
-def _by_walking(path: str, base: str) -> Located:
+def _by_walking(path: str) -> Located:
     """The same by hand: every link is read and its text walked in its place."""
-    del base
     here = Located(fd=os.open("/", os.O_RDONLY | os.O_CLOEXEC), path="/")
     todo, links, inside_link = _names(path), 0, -1
     try:
@@ -196,7 +195,7 @@ def _by_walking(path: str, base: str) -> Located:
                 if text.startswith("/"):
                     here = Located(fd=_step(here.fd, "/", stat.S_IFDIR), path="/")
             else:
-                here = Located(fd=_step(here.fd, name, kind), path=os.path.normpath(f"{here.path}/{name}"))
+                here = Located(fd=_step(here.fd, name, kind), path=os.path.normpath(f"{here.path.rstrip('/')}/{name}"))
             if len(todo) < inside_link:
                 inside_link = -1
     except OSError:
@@ -223,7 +222,10 @@ def _stepped(fd: int, path: str) -> int:
     """Go along a path that must hold no link; takes over the descriptor."""
     try:
         for name in reversed(_names(path)):
-            fd = _step(fd, name, os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+            kind = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(kind):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            fd = _step(fd, name, kind)
     except OSError:
         os.close(fd)
         raise
