@@ -119,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = "Basic " + base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
         if area == "moved":
             self._answer(301, [("Location", self.path.replace("/moved/", "/public/"))], b"")
+        elif area == "echo":
+            self._answer(500, [("Content-Type", "text/plain")], f"you sent {self.headers['Authorization']}".encode())
         elif area == "private" and self.headers.get("Authorization") != wanted:
             self._answer(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
         else:
@@ -164,7 +166,7 @@ def _asked(body: bytes, encoding: str | None) -> str:
 
 @pytest.fixture(scope="session")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    """Under `/private/` the token is asked for, `/public/` is open, `/moved/` redirects there."""
+    """`/private/` asks for the token, `/public/` is open, `/moved/` redirects, `/echo/` fails and says what it got."""
     server = HttpServer(tmp_path_factory.mktemp("http"))
     handler = type("Handler", (_Handler,), {"state": server})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:

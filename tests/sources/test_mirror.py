@@ -90,7 +90,7 @@ async def test_an_unchanged_branch_costs_one_ref_query_and_no_objects(http: Http
 async def test_a_deploy_key_fetches_over_ssh(ssh: SshServer, mirror: Make) -> None:
     repo = ssh.repo("over-ssh")
     commit = repo.commit({"a.md": AGENT})
-    one = mirror(ssh.address(repo), auth="ssh-key", key=ssh.key)
+    one = mirror(ssh.address(repo), auth="ssh-key", key=ssh.key, folder="a folder, 100%h")
 
     assert await one.fetch(1.0) == Fetched(commit=commit, changed=True)
     assert f"[127.0.0.1]:{ssh.port}" in (one.folder / "known_hosts").read_text()
@@ -149,6 +149,13 @@ def _disguises(token: str) -> list[bytes]:
 
     basic = base64.b64encode(f"x-access-token:{token}".encode())
     return [token.encode(), base64.b64encode(token.encode()), basic, quote(token, safe="").encode()]
+
+
+async def test_a_server_that_says_the_token_back_is_not_quoted(http: HttpServer, mirror: Make, token: str) -> None:
+    repo = http.repo("echo")
+    with pytest.raises(GitError) as caught:
+        await mirror(http.address(repo, area="echo"), auth="token").fetch(1.0)
+    assert not [secret for secret in _disguises(token) if secret in f"{caught.value} {caught.value.hint}".encode()]
 
 
 @pytest.mark.spec("REG-05")

@@ -128,7 +128,7 @@ def test_every_error_is_told_at_once_and_no_secret_is_shown() -> None:
         ("bad_value", "retinue.json"),
         ("bad_value", "retinue.json"),
         ("literal_secret", "retinue.json"),
-        ("bad_value", "retinue.json"),
+        ("literal_secret", "retinue.json"),
         ("bad_value", "retinue.json"),
     ]
     told = "\n".join(map(str, found))

@@ -129,7 +129,7 @@ class GitSource:
         return loader_version(self.config.name, str(self.mirror.limits.blob))
 
     def _shown(self, path: str) -> str:
-        return f"{self.config.name}:{path}"
+        return f"{self.config.name}/{path}"
 
 
 def _new(known: Known, path: str, file: File) -> bool:

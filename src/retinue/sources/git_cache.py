@@ -127,6 +127,8 @@ def read(path: Path, version: str) -> Known | None:
         at = first = frames = 0
         while at < len(data):
             size = int.from_bytes(data[at : at + _LENGTH], "little")
+            if at + _LENGTH + size > len(data):
+                break
             written_by, known.commit, gone, rows = _decode_frame(memoryview(data)[at + _LENGTH : at + _LENGTH + size])
             if written_by != version:
                 return None
@@ -138,8 +140,8 @@ def read(path: Path, version: str) -> Known | None:
             first, frames = first or at, frames + 1
     except (OSError, msgspec.DecodeError):
         return None
-    known.mark = _Mark(inode, at, first, frames)
-    return known if frames and at == len(data) else None
+    known.mark = _Mark(inode, at, first, frames) if at == len(data) else None
+    return known if frames else None
 
 
 def write(path: Path, version: str, known: Known, changed: Collection[str], gone: Collection[str]) -> None:
@@ -161,7 +163,7 @@ def loader_version(*more: str) -> str:
     """Names the code that parses: another loader may read the same file differently."""
     digest = hashlib.sha256("\0".join(more).encode())
     for module in (retinue.definition.load, retinue.schema.agent):
-        for file in sorted(Path(module.__file__ or "").parent.glob("*.py")):
+        for file in sorted(filter(Path.is_file, Path(module.__file__ or "").parent.iterdir())):
             about = file.stat()
             digest.update(f"{file.name} {about.st_size} {about.st_mtime_ns}\n".encode())
     return digest.hexdigest()

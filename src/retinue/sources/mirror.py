@@ -108,10 +108,11 @@ class Mirror:
                 commit = await self._wanted()
                 if commit != state.commit or state.broken or not await self._has(commit):
                     commit = await self._bring(state, progress)
-            except GitError as error:
-                said = f"{error.message}; {error.hint}" if error.hint else error.message
+            except (GitError, OSError) as error:
+                failure = error if isinstance(error, GitError) else GitError(f"the mirror can't be written: {error}")
+                said = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
                 self._record(msgspec.structs.replace(state, checked=now, error=said))
-                raise
+                raise failure from None
             self._record(State(origin=self._origin, commit=commit, checked=now))
             return Fetched(commit=commit, changed=commit != state.commit)
 

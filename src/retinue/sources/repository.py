@@ -6,14 +6,14 @@ named, `env(NAME)`, and their values never pass through this module.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from retinue.schema.errors import GitError
-from retinue.schema.problem import Problem
+from retinue.schema.problem import Problem, Severity, has_errors
 
 AuthType = Literal["ssh-key", "token", "none"]
 Transport = Literal["https", "http", "ssh", "file"]
@@ -65,25 +65,33 @@ def parse_repository(
     Args:
         origin: The file the fields come from, for the problems.
     """
-    problems = _Problems(origin, fields.get("name"))
-    values: dict[str, object] = {}
+    found: list[_Wrong] = []
+    given: dict[str, object] = {}
     for key, value in fields.items():
         name = _snake(key)
-        if name not in _FIELDS:
-            problems.error("unknown_key", f"'{key}' is not a field of a repository", _did_you_mean(key))
-        elif name in values:
-            problems.error("duplicate_key", f"'{key}' is given twice, in camelCase and in snake_case")
-        else:
-            values[name] = value
-    checked = {name: problems.check(name, value) for name, value in values.items() if value is not None}
-    for name in ("name", "git_url"):
-        if values.get(name) is None:
-            problems.error("missing_key", f"a repository needs '{_camel(name)}'")
-    if problems.failed:
-        return None, tuple(problems.found)
-    config = msgspec.convert({**_inferred(checked), **checked}, RepositoryConfig)
-    problems.combination(config)
-    return (None if problems.failed else config), tuple(problems.found)
+        if name not in _CHECKS:
+            found.append(_Wrong(f"'{key}' is not a field of a repository", "unknown_key", _did_you_mean(key)))
+        elif name in given:
+            found.append(_Wrong(f"'{key}' is given twice, in camelCase and in snake_case", "duplicate_key"))
+        elif value is not None:
+            given[name] = value
+    checked: dict[str, object] = {}
+    for name, value in given.items():
+        try:
+            checked[name] = _CHECKS[name](value)
+        except _Wrong as wrong:
+            found.append(_Wrong(f"{_camel(name)} {wrong.message}", wrong.code, wrong.hint))
+    found += [_Wrong(f"a repository needs '{_camel(name)}'", "missing_key") for name in _REQUIRED if name not in given]
+    config = None
+    if not found:
+        config = msgspec.convert({**_inferred(checked), **checked}, RepositoryConfig)
+        found += _misfits(config)
+    label = f"repository {checked['name']}" if "name" in checked else "repository"
+    problems = tuple(
+        Problem(code=w.code, severity=w.severity, message=f"{label}: {w.message}", file=origin, hint=w.hint)
+        for w in found
+    )
+    return (None if has_errors(problems) else config), problems
 
 
 def remote(config: RepositoryConfig, *, allow_local: bool) -> Remote:
@@ -96,10 +104,10 @@ def remote(config: RepositoryConfig, *, allow_local: bool) -> Remote:
         GitError: The URL or the branch may not be used.
     """
     if wrong := bad_branch(config.branch):
-        raise GitError(f"repository {config.name}: {wrong}")
+        raise GitError(f"repository {config.name}: branch {wrong}")
     parsed = _parse_url(config.git_url)
     if isinstance(parsed, str):
-        raise GitError(f"repository {config.name}: {parsed}")
+        raise GitError(f"repository {config.name}: gitUrl {parsed}")
     if parsed.transport in ("file", "http") and not allow_local:
         raise GitError(
             f"repository {config.name}: {shown(config.git_url)} is on this machine, and local repositories are off",
@@ -111,17 +119,10 @@ def remote(config: RepositoryConfig, *, allow_local: bool) -> Remote:
     return parsed
 
 
-def bad_name(name: str) -> str | None:
-    """Why `name` can't be a repository's name, or None."""
-    if all(_SEGMENT.fullmatch(segment) for segment in name.split("/")):
-        return None
-    return f"name is {name[:80]!r}; wanted letters, digits, _ and -, starting with a letter, segments joined by /"
-
-
 def bad_branch(branch: str) -> str | None:
     """Why git could not have such a branch, or None."""
     if not branch or len(branch) > 255 or _BAD_REF.search(branch):
-        return f"{branch[:80]!r} is not a branch name; wanted a name like 'main' or 'release/1.2'"
+        return f"is {branch[:80]!r}; wanted a name like 'main' or 'release/1.2'"
     return None
 
 
@@ -151,120 +152,114 @@ def shown(url: str) -> str:
     return _CONTROL.sub("?", re.sub(r"//[^/]*@", "//***@", url))[:200]
 
 
-class _Problems:
-    """Collects what is wrong with one repository."""
+class _Wrong(Exception):
+    """What is wrong with a field, without its name. Never holds a secret."""
 
-    def __init__(self, origin: str, name: object) -> None:
-        self.found: list[Problem] = []
-        self.failed = False
-        self._origin = origin
-        self._label = f"repository {name}: " if isinstance(name, str) and not bad_name(name) else "repository: "
-
-    def error(self, code: str, message: str, hint: str | None = None) -> None:
-        self.failed = True
-        self._add("error", code, message, hint)
-
-    def warning(self, code: str, message: str) -> None:
-        self._add("warning", code, message, None)
-
-    def _add(self, severity: Literal["error", "warning"], code: str, message: str, hint: str | None) -> None:
-        self.found.append(
-            Problem(code=code, severity=severity, message=self._label + message, file=self._origin, hint=hint)
-        )
-
-    def check(self, name: str, value: object) -> object:
-        """The value in its own type; what is wrong with it is noted."""
-        key, kind = _camel(name), _FIELDS[name]
-        match kind, value:
-            case "flag", bool():
-                return value
-            case "duration", str() | int() | float() if not isinstance(value, bool):
-                seconds = _duration(value)
-                if seconds is not None:
-                    return seconds
-            case "secret", str():
-                if secret_name(value):
-                    return value
-                self.error(
-                    "literal_secret", f"{key} holds a literal secret", "put it in a variable and write env(NAME)"
-                )
-                return None
-            case "text", str() if value:
-                if wrong := _text_problem(name, value):
-                    self.error("bad_value", wrong)
-                return value
-            case _:
-                pass
-        got = (
-            repr(value)[:80]
-            if kind in ("flag", "duration")
-            else f"of type {type(value).__name__}"
-            if value
-            else "empty"
-        )
-        self.error("bad_value", f"{key} is {got}; wanted {_WANTED[kind]}")
-        return None
-
-    def combination(self, config: RepositoryConfig) -> None:
-        """What only several fields together can get wrong."""
-        parsed = _parse_url(config.git_url)
-        transport = parsed.transport if isinstance(parsed, Remote) else None
-        if config.auth_type == "token":
-            if config.auth_token is None:
-                self.error("missing_key", "authType token needs authToken", "write authToken: env(NAME)")
-            if transport not in ("https", "http"):
-                self.error("bad_value", "authType token works with https URLs only")
-        elif config.auth_token is not None:
-            self.warning("unused_key", f"authToken is not used with authType {config.auth_type}")
-        if config.auth_type == "ssh-key" and transport not in ("ssh", "https"):
-            self.error("bad_value", "authType ssh-key works with ssh and https URLs only")
-        if config.auth_type != "ssh-key":
-            if transport == "ssh":
-                self.error("bad_value", f"authType {config.auth_type} can't fetch over ssh", "use authType ssh-key")
-            if config.ssh_key_path is not None:
-                self.warning("unused_key", f"sshKeyPath is not used with authType {config.auth_type}")
+    def __init__(
+        self, message: str, code: str = "bad_value", hint: str | None = None, *, severity: Severity = "error"
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.severity: Severity = severity
 
 
-_FIELDS: dict[str, Literal["text", "flag", "duration", "secret"]] = {
-    "name": "text",
-    "git_url": "text",
-    "branch": "text",
-    "is_root": "flag",
-    "sync_interval": "duration",
-    "auth_type": "text",
-    "ssh_key_path": "text",
-    "auth_token": "secret",
-    "webhook_secret": "secret",
-    "is_active": "flag",
-    "read_only": "flag",
-}
-_WANTED = {
-    "text": "text",
-    "flag": "true or false",
-    "duration": "a time of a second or more, like 30s, 5m or 1h",
-    "secret": "env(NAME)",
+def _text(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise _Wrong("is empty; wanted text" if value == "" else f"is of type {type(value).__name__}; wanted text")
+
+
+def _name(value: object) -> str:
+    name = _text(value)
+    if all(_SEGMENT.fullmatch(segment) for segment in name.split("/")):
+        return name
+    raise _Wrong(f"is {name[:80]!r}; wanted letters, digits, _ and -, starting with a letter, segments joined by /")
+
+
+def _url(value: object) -> str:
+    url = _text(value)
+    parsed = _parse_url(url)
+    if isinstance(parsed, str):
+        raise _Wrong(parsed)
+    return url
+
+
+def _branch(value: object) -> str:
+    branch = _text(value)
+    if wrong := bad_branch(branch):
+        raise _Wrong(wrong)
+    return branch
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _Wrong(f"is {str(value)[:80]!r}; wanted true or false")
+
+
+def _interval(value: object) -> float:
+    match = _DURATION.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
+    seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
+    if seconds >= 1:
+        return seconds
+    raise _Wrong(f"is {str(value)[:80]!r}; wanted a time of a second or more, like 30s, 5m or 1h")
+
+
+def _auth_type(value: object) -> str:
+    if value in get_args(AuthType):
+        return str(value)
+    raise _Wrong(f"is {str(value)[:80]!r}; wanted {', '.join(get_args(AuthType))}")
+
+
+def _key_path(value: object) -> str:
+    path = _text(value)
+    if path.startswith(("/", "~/")) and not _CONTROL.search(path) and '"' not in path:
+        return path
+    raise _Wrong(f"is {path[:80]!r}; wanted an absolute path, or one that starts with ~/")
+
+
+def _secret(value: object) -> str:
+    if isinstance(value, str) and secret_name(value):
+        return value
+    raise _Wrong("holds a literal secret", "literal_secret", "put it in a variable and write env(NAME)")
+
+
+_REQUIRED = ("name", "git_url")
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "name": _name,
+    "git_url": _url,
+    "branch": _branch,
+    "is_root": _flag,
+    "sync_interval": _interval,
+    "auth_type": _auth_type,
+    "ssh_key_path": _key_path,
+    "auth_token": _secret,
+    "webhook_secret": _secret,
+    "is_active": _flag,
+    "read_only": _flag,
 }
 
 
-def _text_problem(name: str, value: str) -> str | None:
-    match name:
-        case "name":
-            return bad_name(value)
-        case "git_url":
-            parsed = _parse_url(value)
-            return parsed if isinstance(parsed, str) else None
-        case "branch":
-            return bad_branch(value)
-        case "auth_type":
-            return (
-                None
-                if value in ("ssh-key", "token", "none")
-                else f"authType is {value[:80]!r}; wanted ssh-key, token or none"
-            )
-        case _:
-            if value.startswith(("/", "~/")) and not _CONTROL.search(value) and '"' not in value:
-                return None
-            return f"sshKeyPath is {value[:80]!r}; wanted an absolute path, or one that starts with ~/"
+def _misfits(config: RepositoryConfig) -> Iterator[_Wrong]:
+    """What only several fields together can get wrong."""
+    parsed = _parse_url(config.git_url)
+    transport = parsed.transport if isinstance(parsed, Remote) else "file"
+    fits: dict[AuthType, tuple[Transport, ...]] = {
+        "token": ("https", "http"),
+        "ssh-key": ("ssh", "https"),
+        "none": ("https", "http", "file"),
+    }
+    if transport not in fits[config.auth_type]:
+        hint = "use authType ssh-key" if transport == "ssh" else None
+        yield _Wrong(f"authType {config.auth_type} does not work over {transport}", hint=hint)
+    if config.auth_type == "token" and config.auth_token is None:
+        yield _Wrong("authType token needs authToken", "missing_key", "write authToken: env(NAME)")
+    unused = (("token", "authToken", config.auth_token), ("ssh-key", "sshKeyPath", config.ssh_key_path))
+    for auth, key, value in unused:
+        if value is not None and config.auth_type != auth:
+            yield _Wrong(f"{key} is not used with authType {config.auth_type}", "unused_key", severity="warning")
 
 
 def _inferred(values: Mapping[str, object]) -> dict[str, object]:
@@ -279,15 +274,15 @@ def _inferred(values: Mapping[str, object]) -> dict[str, object]:
 def _parse_url(url: str) -> Remote | str:
     """The remote, or why the URL may not be used."""
     if url.startswith("-") or _CONTROL.search(url) or len(url) > 2048 or not url.isprintable():
-        return f"gitUrl is {shown(url)!r}; a URL may not start with '-' or hold control characters"
+        return f"is {shown(url)!r}; a URL may not start with '-' or hold control characters"
     if _HELPER.match(url):
-        return f"gitUrl is {shown(url)!r}; remote helpers run programs and are refused; wanted https or ssh"
+        return f"is {shown(url)!r}; remote helpers run programs and are refused; wanted https or ssh"
     if url.startswith("/"):
         return Remote(url=url, transport="file")
     if "://" not in url:
         scp = _SCP.fullmatch(url)
         if scp is None or "/" in url.partition(":")[0]:
-            return f"gitUrl is {shown(url)!r}; wanted https://host/path, ssh://user@host/path or user@host:path"
+            return f"is {shown(url)!r}; wanted https://host/path, ssh://user@host/path or user@host:path"
         return Remote(url=url, transport="ssh", host=scp["host"])
     return _parse_scheme(url)
 
@@ -297,27 +292,21 @@ def _parse_scheme(url: str) -> Remote | str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        return f"gitUrl is {shown(url)!r}, which is not a URL"
+        return f"is {shown(url)!r}, which is not a URL"
     if parts.scheme == "file":
-        return f"gitUrl {shown(url)!r} names another host" if host else Remote(url=url, transport="file")
+        return f"{shown(url)!r} names another host" if host else Remote(url=url, transport="file")
     if parts.scheme not in ("https", "ssh", "http"):
-        return f"gitUrl uses {parts.scheme[:20]!r}; wanted https or ssh"
+        return f"uses {parts.scheme[:20]!r}; wanted https or ssh"
     if parts.password is not None or (parts.username and parts.scheme != "ssh"):
-        return f"gitUrl {shown(url)} holds a credential; use authToken: env(NAME) or sshKeyPath instead"
+        return f"{shown(url)} holds a credential; use authToken: env(NAME) or sshKeyPath instead"
     if not _HOST.fullmatch(host) or not re.match(r"/+[^-/]", parts.path) or parts.query or parts.fragment:
-        return f"gitUrl is {shown(url)!r}; wanted {parts.scheme}://host/path"
+        return f"is {shown(url)!r}; wanted {parts.scheme}://host/path"
     if parts.username is not None and not _USER.fullmatch(parts.username):
-        return f"gitUrl {shown(url)} has a user name that git or ssh could take for something else"
+        return f"{shown(url)} has a user name that git or ssh could take for something else"
     if parts.scheme == "http" and host not in _LOOPBACK:
-        return f"gitUrl is {shown(url)!r}; http shows agents and tokens to the network; wanted https"
+        return f"is {shown(url)!r}; http shows agents and tokens to the network; wanted https"
     transport: Transport = "https" if parts.scheme == "https" else "ssh" if parts.scheme == "ssh" else "http"
     return Remote(url=url, transport=transport, host=host)
-
-
-def _duration(value: str | int | float) -> float | None:
-    match = _DURATION.fullmatch(str(value).strip())
-    seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
-    return seconds if seconds >= 1 else None
 
 
 def _snake(key: str) -> str:
@@ -331,7 +320,7 @@ def _camel(key: str) -> str:
 def _did_you_mean(key: str) -> str | None:
     from difflib import get_close_matches
 
-    near = get_close_matches(_snake(key), _FIELDS, n=1)
+    near = get_close_matches(_snake(key), _CHECKS, n=1)
     if not near:
         return None
     return f"did you mean '{near[0] if '_' in key else _camel(near[0])}'?"
