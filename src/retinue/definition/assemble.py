@@ -182,8 +182,9 @@ def _set_prompt(given: Given, body: Body, fields: dict[str, object], report: Rep
     if not has_prompt and fields.get("kind") != "remote":
         message = "the agent has no system prompt: write it below the frontmatter"
         report.add("missing-prompt", body.line, 1, message)
-    if "{{" in body.text and system is None:
-        _check_placeholders(body, fields, report)
+    prompt = body if system is None else Body(system, given.places["system_prompt"][0])
+    if "{{" in prompt.text:
+        _check_placeholders(prompt, fields, report)
 
 
 def _check_placeholders(body: Body, fields: dict[str, object], report: Report) -> None:

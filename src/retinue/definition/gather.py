@@ -4,13 +4,17 @@ A key is read, kept for later (`extra`) with a warning, or an error. How the val
 fit together is `retinue.definition.assemble`'s business.
 """
 
+import re
+from unicodedata import normalize
+
 import msgspec
 
 from retinue.definition.codes import Report
-from retinue.definition.keys import NESTED, find, is_free, names, unsupported
-from retinue.definition.node import Fields, Node, Plain, Scalar, plain
+from retinue.definition.keys import NESTED, find, grants_power, is_free, names, unsupported
+from retinue.definition.node import Fields, Node, Plain, Scalar, joined_words, plain
 from retinue.definition.values import Bad, Kept, Key, Kind, did_you_mean, folded, found_and_wanted
 
+_NOT_A_WORD = re.compile(r"[^\w-]")
 _READ_EMPTY = {"tools", "allowed_tools", "disallowed_tools", "allowed_commands", "allowed_agents", "permissions"}
 """Keys for which no value is a value: no tools, no commands, or an error."""
 
@@ -52,6 +56,8 @@ def _known(
         report.add("empty-value", *place, f"'{path}' has no value", "quote a value that starts with '#'")
         return
     try:
+        if key.power and (joined := joined_words(node)) is not None:
+            raise Bad("one line; put a longer value in quotes", joined)
         value = kind.read(node, report)
     except Kept as kept:
         given.extra[name] = plain(node)
@@ -79,11 +85,15 @@ def _known(
 
 def _unknown(name: str, path: str, node: Node, place: tuple[int, int], given: Given, report: Report) -> None:
     given.extra[name] = plain(node)
+    bare = _NOT_A_WORD.sub("", normalize("NFKC", name)) if not name.isascii() or not name.isidentifier() else name
+    if bare != name and grants_power(bare) and not grants_power(name):
+        report.add("hidden-power", *place, f"{name!r} looks like '{bare}', which grants power, and is another word")
+        return
     if is_free(name):
         return
     if (reason := unsupported(name)) is not None:
         report.add("unsupported-key", *place, f"'{path}' has no meaning here", reason)
         return
     # the search is slow, and a file of a thousand unknown keys needs no thousand hints
-    hint = did_you_mean(name, names()) if len(report.problems) < 30 else None
+    hint = did_you_mean(name, names()) if len(report.problems) < 10 else None
     report.add("unknown-key", *place, f"'{path}' is not a known key", hint)

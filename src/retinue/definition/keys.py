@@ -268,6 +268,12 @@ def find(key: str) -> tuple[Key, Kind] | None:
     return _TABLE.get(folded(key))
 
 
+def canonical_name(key: str) -> str:
+    """The one name of a known key; an unknown one stays."""
+    row = _TABLE.get(folded(key))
+    return row[0].name if row else key
+
+
 def unsupported(key: str) -> str | None:
     return _UNSUPPORTED.get(folded(key))
 

@@ -15,7 +15,7 @@ from retinue.definition.codes import Report
 from retinue.definition.frontmatter import Parts, decoded_body, split
 from retinue.definition.gather import gather
 from retinue.definition.ids import agent_id
-from retinue.definition.keys import grants_power
+from retinue.definition.keys import canonical_name, grants_power
 from retinue.definition.node import Fields, Items, Node, from_python
 from retinue.definition.rescue import read_frontmatter
 from retinue.definition.tree import Broken
@@ -24,7 +24,7 @@ from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem
 
 _SLUG = re.compile(r"[^a-z0-9]+")
-_KEY = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:(?=[ \t]|$)", re.MULTILINE)
+_KEY = re.compile(r"^([a-z][\w-]*)[ \t]*:(?=[ \t]|$)", re.MULTILINE)
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,24 +159,27 @@ def read_parts(data: bytes, report: Report) -> tuple[Parts | None, Fields | Item
         report.add("late-frontmatter", parts.block_line - 1, 1, "blank lines stand before the frontmatter")
     if parts.controls:
         report.add("control-in-body", *parts.controls, "the body holds a control character")
-    if (found := _power_below(parts)) is not None:
+    root = read_frontmatter(parts.block, parts.block_line, report)
+    if isinstance(root, Fields) and (found := _power_below(parts, root)) is not None:
         message = f"the frontmatter ends before '{found[0]}'; remove the line '---' above it"
         report.add("split-frontmatter", found[1], 1, message)
         return parts, None
-    return parts, read_frontmatter(parts.block, parts.block_line, report)
+    return parts, root
 
 
-def _power_below(parts: Parts) -> tuple[str, int] | None:
-    """A power key in what looks like the rest of the frontmatter, below a line `---` that should not be there."""
-    if not _KEY.match(parts.body):
+def _power_below(parts: Parts, root: Fields) -> tuple[str, int] | None:
+    """A power key that the frontmatter lacks, in what a stray line `---` may have cut off it."""
+    end = parts.body.find("\n---")
+    if end < 0:
         return None
-    rest, fence, _ = parts.body.partition("\n---")
-    if not fence:
-        return None
-    for match in _KEY.finditer(rest):
-        if grants_power(match[1]):
-            return match[1], parts.body_line + rest.count("\n", 0, match.start())
+    for match in _KEY.finditer(parts.body, 0, end):
+        if grants_power(match[1]) and not _has(root, match[1]) and parts.body.count("\n```", 0, match.start()) % 2 == 0:
+            return match[1], parts.body_line + parts.body.count("\n", 0, match.start())
     return None
+
+
+def _has(root: Fields, key: str) -> bool:
+    return any(canonical_name(name) == canonical_name(key) for name in root.fields)
 
 
 def _load_list(root: Items, parts: Parts, data: bytes, id: AgentId | None, report: Report) -> tuple[Loaded, ...]:

@@ -19,6 +19,8 @@ class Scalar(msgspec.Struct, gc=False):
     line: int = 1
     column: int = 1
     quoted: bool = True
+    goes_on: bool = False
+    """Unquoted text over several lines, which YAML joins to one."""
 
 
 class Items(msgspec.Struct):
@@ -57,6 +59,17 @@ def scalar(text: str, line: int, column: int, *, quoted: bool) -> Scalar:
     if text[0] in _NUMBER_START and (match := _NUMBER.fullmatch(text)):
         return Scalar(float(text) if match[1] else int(text), text, line, column, quoted=False)
     return Scalar(text, text, line, column, quoted=False)
+
+
+def joined_words(node: Node) -> Scalar | None:
+    """An unquoted text of several lines in which a line may have been joined by accident."""
+    match node:
+        case Scalar():
+            return node if node.goes_on and any(" " in part.strip() for part in node.text.split(",")) else None
+        case Items():
+            return next(filter(None, map(joined_words, node.items)), None)
+        case Fields():
+            return next(filter(None, map(joined_words, node.fields.values())), None)
 
 
 def plain(node: Node) -> Plain:

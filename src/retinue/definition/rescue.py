@@ -14,11 +14,12 @@ Three guards keep power out of text:
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
 from retinue.definition.codes import Report
-from retinue.definition.keys import BY_NAME, find, grants_power, is_text
+from retinue.definition.keys import BY_NAME, canonical_name, find, grants_power, is_text
 from retinue.definition.node import Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical
 from retinue.definition.tree import Broken, Refused, read_yaml
@@ -26,6 +27,7 @@ from retinue.definition.tree import Broken, Refused, read_yaml
 _KEY_LINE = re.compile(r"""^(["']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?=[ \t]|$)""", re.MULTILINE)
 _INNER_KEY = re.compile(r"""^[ \t]+(?:-[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*:(?=[ \t]|$)""", re.MULTILINE)
 _BLOCK_MARK = re.compile(r"[|>][+-]?[0-9]?[+-]?")
+_MOST_PIECES = 200
 _MANY_LINES = {"description", "tool_description"}
 """Texts that may go on over several lines; what follows another key is not its text."""
 
@@ -90,18 +92,23 @@ def _swallows_power(root: Node | None, block: str, first_line: int) -> bool:
     if isinstance(root, Fields) and len(starts) <= len(root.fields):
         return False
     known = {line for line, _ in root.keys.values()} if isinstance(root, Fields) else set[int]()
+    return any(grants_power(match[2]) and line not in known for match, line in _key_lines(block, first_line))
+
+
+def _key_lines(block: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
+    line, at = first_line, 0
     for match in _KEY_LINE.finditer(block):
-        if grants_power(match[2]) and first_line + block.count("\n", 0, match.start()) not in known:
-            return True
-    return False
+        line += block.count("\n", at, match.start())
+        at = match.start()
+        yield match, line
 
 
 def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fields | None:
     pieces = _cut(block, first_line)
-    if not pieces:
+    if not 0 < len(pieces) <= _MOST_PIECES:
         raise whole
     root = Fields({}, {}, first_line, 1)
-    present = {folded_row(piece.key) for piece in pieces}
+    present = {canonical_name(piece.key) for piece in pieces}
     rescued = False
     for index, piece in enumerate(pieces):
         if piece.key in root.fields:
@@ -110,7 +117,7 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
         node = _read_piece(piece)
         if isinstance(node, Broken):
             if not is_text(piece.key):
-                raise node
+                raise _bare_star(piece) or node
             _check_text(piece, pieces[index - 1] if index else None, present, node)
             node = _as_text(piece)
             rescued = True
@@ -130,25 +137,37 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
 
 
 def _cut(block: str, first_line: int) -> list[Piece]:
-    """Pieces that start with a key in the first column. A word that comes twice and is no key is a part of a text."""
-    starts = list(_KEY_LINE.finditer(block))
-    counts = Counter(match[2] for match in starts)
-    starts = [m for m in starts if counts[m[2]] == 1 or find(m[2]) is not None]
-    if not starts:
-        return []
-    before = block[: starts[0].start()]
-    if any(line.strip() and not line.lstrip().startswith("#") for line in before.split("\n")):
-        return []
-    ends = [match.start() for match in starts[1:]] + [len(block)]
-    return [
-        Piece(
-            key=match[2],
-            line=first_line + block.count("\n", 0, match.start()),
-            text=block[match.start() : end],
-            value_at=match.end() - match.start() + 2,
-        )
-        for match, end in zip(starts, ends, strict=True)
+    """Pieces that start with a key in the first column.
+
+    A word that comes twice and is no key, or a capitalised one (`Examples:`), is a part of a text.
+    """
+    lines = list(_key_lines(block, first_line))
+    counts = Counter(match[2] for match, _ in lines)
+    capitals = bool(lines) and lines[0][0][2][0].isupper()
+    starts = [
+        (match, line)
+        for match, line in lines
+        if grants_power(match[2])
+        or ((capitals or not match[2][0].isupper()) and (counts[match[2]] == 1 or find(match[2]) is not None))
     ]
+    if not starts or any(_speaks(line) for line in block[: starts[0][0].start()].split("\n")):
+        return []
+    ends = [match.start() for match, _ in starts[1:]] + [len(block)]
+    return [
+        Piece(match[2], line, block[match.start() : end], match.end() - match.start() + 2)
+        for (match, line), end in zip(starts, ends, strict=True)
+    ]
+
+
+def _speaks(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _bare_star(piece: Piece) -> Refused | None:
+    if piece.text.rstrip().endswith(": *") and grants_power(piece.key):
+        message = f"'{piece.key}' is an unquoted *, which could mean everything"
+        return Refused(message, piece.line, piece.value_at, "everything")
+    return None
 
 
 def _read_piece(piece: Piece) -> Node | Broken:
@@ -167,15 +186,17 @@ def _check_text(piece: Piece, before: Piece | None, present: set[str], error: Br
     """Raises when the text of a piece may hold power, or goes on where it should not."""
     text, start = piece.text, len(piece.key) + 1
     found = [match for match in _INNER_KEY.finditer(text, start) if grants_power(match[1])]
-    lost = [match for match in _INLINE.finditer(text, start) if folded_row(match[2]) not in present and _is_lost(match)]
+    lost = [
+        match for match in _INLINE.finditer(text, start) if canonical_name(match[2]) not in present and _is_lost(match)
+    ]
     for match, group in [*((m, 1) for m in found), *((m, 2) for m in lost)]:
         at = match.start(group)
         line = piece.line + text.count("\n", 0, at)
         raise _hidden(piece, match[group], line, at - text.rfind("\n", 0, at))
-    more = [line for line in text.split("\n")[1:] if line.strip() and not line.lstrip().startswith("#")]
+    more = [line for line in text.split("\n")[1:] if _speaks(line)]
     if not more:
         return
-    if folded_row(piece.key) not in _MANY_LINES:
+    if canonical_name(piece.key) not in _MANY_LINES:
         raise error
     indented = any(line[0] in " \t" for line in more)
     if indented and before is not None and grants_power(before.key) and "\n " in before.text:
@@ -208,9 +229,3 @@ def _as_text(piece: Piece) -> Scalar:
         quote = text[0]
         text = text[1:].removesuffix(quote) if text.endswith(quote) else text[1:]
     return Scalar(text, text, piece.line, piece.value_at)
-
-
-def folded_row(key: str) -> str:
-    """The canonical name of a key, or the key itself."""
-    row = find(key)
-    return row[0].name if row else key

@@ -80,6 +80,8 @@ class _Builder:
                     keys[-1] = _new_key(top, event.value, line, column)
                     continue
                 node = scalar(event.value, line, column, quoted=not event.implicit[0])
+                if not node.quoted and event.end_mark and event.end_mark.line + self.line > line:
+                    node.goes_on = True
             elif isinstance(event, CollectionStartEvent):
                 if event.anchor is not None or event.tag is not None:
                     raise self._unwanted(event)
