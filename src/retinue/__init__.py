@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from retinue.definition.code import define_agent as define_agent
     from retinue.registry.catalog import Catalog as Catalog
     from retinue.schema.agent import AgentDefinition as AgentDefinition
+    from retinue.schema.errors import DefinitionError as DefinitionError
     from retinue.schema.errors import RetinueError as RetinueError
     from retinue.tools.function import tool as tool
 
 _HOME = {
     "AgentDefinition": "retinue.schema.agent",
     "Catalog": "retinue.registry.catalog",
+    "DefinitionError": "retinue.schema.errors",
     "RetinueError": "retinue.schema.errors",
     "define_agent": "retinue.definition.code",
     "load_agent": "retinue.app.load",
@@ -26,7 +28,16 @@ _HOME = {
     "tool": "retinue.tools.function",
 }
 
-__all__ = ["AgentDefinition", "Catalog", "RetinueError", "define_agent", "load_agent", "load_catalog", "tool"]
+__all__ = [
+    "AgentDefinition",
+    "Catalog",
+    "DefinitionError",
+    "RetinueError",
+    "define_agent",
+    "load_agent",
+    "load_catalog",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> object:

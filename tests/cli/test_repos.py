@@ -65,7 +65,7 @@ def test_every_field_of_s0_can_be_given(run: Run, home: Path) -> None:
         (("https://token:secret@git.example/a",), "holds a credential"),
         (("https://git.example/a", "--token", "ghp_secret"), "literal secret"),
         (("ext::sh -c id",), "remote helpers run programs"),
-        (("https://git.example/a", "--branch", "--upload-pack=x"), "is not a branch name"),
+        (("https://git.example/a", "--branch", "--upload-pack=x"), "wanted a name like"),
     ],
 )
 def test_a_bad_repository_is_not_added_and_no_secret_is_printed(

@@ -21,6 +21,7 @@ from retinue.models.transport import Transport
 from retinue.policy.rules import Tier
 from retinue.ports.clock import Clock
 from retinue.ports.model import Models
+from retinue.ports.store import Store
 from retinue.ports.tool import Tool
 from retinue.runtime.context import ContextCache
 from retinue.runtime.deps import Runtime, Tuning
@@ -52,6 +53,7 @@ class Parts:
     clock: Clock | None = None
     tuning: Tuning | None = None
     drive: bool = True
+    wrap_store: Callable[[Store], Store] = lambda store: store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,10 @@ async def build(parts: Parts) -> Built:
     clock = parts.clock or SystemClock()
     database = await open_database(data / Path(settings.database).name, clock=clock)
     catalog = await open_catalog(settings, environ=parts.environ, code=[_definition(a) for a in parts.agents])
+    store = parts.wrap_store(database.store)
     agents, transport = CatalogAgents(catalog), Transport()
     runtime = Runtime(
-        store=database.store,
+        store=store,
         models=parts.models or models_of(settings, parts.environ, transport),
         toolbox=_toolbox(parts, settings, database, clock),
         clock=clock,
@@ -108,7 +111,7 @@ async def build(parts: Parts) -> Built:
     )
     engine = Engine(runtime)
     dispatcher = LocalDispatcher(
-        database.store,
+        store,
         clock,
         owner=f"{os.getpid()}-{clock.new_id()[:8]}",
         run=engine.run,

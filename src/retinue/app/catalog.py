@@ -23,12 +23,12 @@ from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import GitError, NotFound, RetinueError
 from retinue.schema.problem import Problem
 from retinue.sources.builtin import BuiltinSource
-from retinue.sources.code import CodeSource
 from retinue.sources.configuration import ConfigurationSource, ConfiguredAgents
 from retinue.sources.directory import DirectorySource
 from retinue.sources.remote import RemoteSource
 
 if TYPE_CHECKING:
+    from retinue.definition.code import CodeAgent
     from retinue.sources.git import GitSource
     from retinue.sources.git_program import Progress
     from retinue.storage.sqlite import Database
@@ -131,7 +131,7 @@ async def open_catalog(
     settings: Settings,
     *,
     environ: Mapping[str, str] | None = None,
-    code: Iterable[AgentDefinition] = (),
+    code: "Iterable[CodeAgent | AgentDefinition]" = (),
     progress: "Progress | None" = None,
 ) -> CatalogHolder:
     """Make every source the settings name and read them once. Close the holder when done."""
@@ -142,7 +142,7 @@ async def open_catalog(
     return holder
 
 
-def read_catalog(settings: Settings, *, code: Iterable[AgentDefinition] = ()) -> Catalog:
+def read_catalog(settings: Settings, *, code: "Iterable[CodeAgent | AgentDefinition]" = ()) -> Catalog:
     """The catalog for one command, without an event loop where no source needs one."""
 
     async def read() -> Catalog:
@@ -164,7 +164,7 @@ def mirror_folder(settings: Settings, repository: str) -> Path:
 def _sources(
     settings: Settings,
     environ: Mapping[str, str],
-    code: Iterable[AgentDefinition],
+    code: "Iterable[CodeAgent | AgentDefinition]",
     progress: "Progress | None",
     database: "Database | str | None",
 ) -> Iterator[Source]:
@@ -184,8 +184,10 @@ def _sources(
         from retinue.sources.database import DatabaseSource
 
         yield DatabaseSource(database.records)
-    if definitions := tuple(code):
-        yield CodeSource(definitions)
+    if agents := tuple(code):
+        from retinue.sources.code import CodeSource
+
+        yield CodeSource(agents)
     yield BuiltinSource()
     remote = [
         ConfiguredAgents(file=str(t.path), agents=t.settings.remote_agents, trusted=t.trusted)

@@ -7,6 +7,7 @@ from pathlib import Path
 from retinue.app.catalog import read_catalog
 from retinue.app.settings_file import home_folder, load_settings
 from retinue.app.trust import read_trust
+from retinue.definition.code import CodeAgent
 from retinue.definition.ids import agent_id
 from retinue.definition.load import load_text
 from retinue.registry.catalog import Catalog
@@ -35,7 +36,7 @@ def load_agent(path: str | Path) -> AgentDefinition:
     raise DefinitionError(f"{file} is not an agent: {why}", loaded.problems)
 
 
-def load_catalog(folder: str | Path | None = None, *, code: Iterable[AgentDefinition] = ()) -> Catalog:
+def load_catalog(folder: str | Path | None = None, *, code: Iterable[CodeAgent | AgentDefinition] = ()) -> Catalog:
     """Return every agent seen from `folder`, the current one when omitted, and those given as `code`.
 
     Call it outside an event loop; inside one, `retinue.app.catalog.open_catalog` does the same and can be watched.

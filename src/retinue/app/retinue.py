@@ -4,7 +4,7 @@ Every surface is a thin skin on it. `retinue.app.build` names the adapters.
 """
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,7 @@ from retinue.app.settings import Settings
 from retinue.definition.code import CodeAgent
 from retinue.ports.clock import Clock
 from retinue.ports.model import Models
+from retinue.ports.store import Store
 from retinue.ports.tool import Tool
 from retinue.runtime.deps import Tuning
 from retinue.runtime.engine import Engine
@@ -40,6 +41,7 @@ class Retinue:
         settings: Read from the user's and the project's files when not given.
         workspace: The folder agents work in; the current one otherwise.
         drive: Whether this process runs threads, or only speaks to those another one runs.
+        wrap_store: Puts something around the store: counting, tracing, faults.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Retinue:
         clock: Clock | None = None,
         tuning: Tuning | None = None,
         drive: bool = True,
+        wrap_store: Callable[[Store], Store] = lambda store: store,
     ) -> None:
         self._parts = Parts(
             agents=tuple(agents),
@@ -68,6 +71,7 @@ class Retinue:
             clock=clock,
             tuning=tuning,
             drive=drive,
+            wrap_store=wrap_store,
         )
         self.workspace = str(Path(workspace or ".").resolve())
 

@@ -67,7 +67,7 @@ async def _mirrored(settings: Settings, found: Found, revision: str) -> bytes:
         if config is not None and config.name == found.snapshot.repository:
             folder = mirror_folder(settings, config.name)
             mirror = Mirror(config, folder, os.environ, allow_local=settings.local_repositories)
-            path = found.entry.location.removeprefix(f"{config.name}:")
+            path = found.entry.location.removeprefix(config.name)[1:]
             return await mirror.show(await mirror.resolve(revision), path)
     raise NotFound(f"the repository {found.snapshot.repository!r} is not configured any more")
 

@@ -122,7 +122,7 @@ def new(*, name: str, description: str, for_user: bool, force: bool) -> None:
     path = folder / f"{name}.md"
     if path.exists() and not force:
         raise UsageError(f"{path} is there already", hint="--force replaces it")
-    text = scaffold(name, description=description) if description else scaffold(name)
+    text = scaffold(name, description=description)
     write_whole(path, text)
     loaded = load_text(text, file=str(path), id=id)
     if loaded.definition is not None and not for_user:
@@ -143,8 +143,8 @@ def schema() -> None:
 def unified(before: bytes, after: bytes, old: str, new: str) -> str:
     from difflib import unified_diff
 
-    texts = [text.decode("utf-8", "replace").splitlines() for text in (before, after)]
-    changes = unified_diff(*texts, old, new, lineterm="")
+    was, now = (text.decode("utf-8", "replace").splitlines() for text in (before, after))
+    changes = unified_diff(was, now, old, new, lineterm="")
     return "".join(f"{plain(line)}\n" for line in changes)
 
 
