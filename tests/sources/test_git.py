@@ -14,6 +14,7 @@ from retinue.ports.source import Snapshot, Source
 from retinue.schema.errors import GitError, UsageError
 from retinue.schema.ids import AgentId
 from retinue.sources.git import GitSource
+from retinue.sources.git_program import Limits
 from retinue.sources.mirror import Mirror
 from retinue.sources.repository import RepositoryConfig
 
@@ -29,7 +30,8 @@ class Counting(Mirror):
     """A mirror that remembers which blobs were read."""
 
     def __init__(self, config: RepositoryConfig, folder: Path) -> None:
-        super().__init__(config, folder, {"PATH": os.environ["PATH"]}, allow_local=True)
+        limits = Limits(output=2 << 20)
+        super().__init__(config, folder, {"PATH": os.environ["PATH"]}, allow_local=True, limits=limits)
         self.read: list[str] = []
 
     def blobs(self, shas: Iterable[str]) -> Iterator[bytes]:
@@ -431,6 +433,21 @@ async def test_a_damaged_mirror_keeps_what_is_known_and_heals(opened: Open) -> N
     await one.source.sync(3.0)
     healed = await one.source.load(kept)
     assert (healed.stale, healed.commit, sorted(healed.entries)) == (False, commit, ["a", "b"])
+
+
+@pytest.mark.spec("REG-05")
+async def test_a_tree_of_endless_names_makes_the_source_unavailable_and_nothing_else(opened: Open) -> None:
+    """Eight trees of ten times the one below: eight objects, a hundred million files."""
+    one = opened()
+    sha, kind = one.repo.blob(agent("A").encode()), "100644 blob"
+    for _ in range(8):
+        lines = "".join(f"{kind} {sha}\tn{n}.md\n" for n in range(10))
+        sha, kind = one.repo.git("mktree", stdin=lines.encode()), "040000 tree"
+    one.repo.git("update-ref", "refs/heads/main", one.repo.git("commit-tree", "-m", "bomb", sha))
+    snapshot = await one.synced()
+
+    assert snapshot.error is not None and "git printed more than" in snapshot.error
+    assert not one.mirror.state().broken
 
 
 async def test_progress_of_fetching_and_parsing_is_told(http: HttpServer, tmp_path: Path) -> None:

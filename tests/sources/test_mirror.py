@@ -410,6 +410,16 @@ async def test_revisions_are_found_here_or_on_the_server(http: HttpServer, mirro
             await one.resolve(wrong)
 
 
+async def test_a_folder_that_cant_be_written_is_told(
+    local_repo: Callable[[str], Repo], mirror: Make, tmp_path: Path
+) -> None:
+    repo = local_repo("here")
+    repo.commit({"a.md": AGENT})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GitError, match="the mirror can't be written"):
+        await mirror(str(repo.path), folder="file/mirror").fetch(1.0)
+
+
 async def test_a_mirror_of_another_address_starts_anew(http: HttpServer, mirror: Make) -> None:
     repo, other = http.repo("first-address"), http.repo("second-address")
     repo.commit({"a.md": AGENT})

@@ -70,8 +70,9 @@ class GitSource:
         try:
             self._known = await self._at(state.commit)
         except GitError as error:
-            self.mirror.distrust()
             failed = error.message
+            if not await self.mirror.whole(state.commit):
+                self.mirror.distrust()
         if self._known is None or self._last is None or self._last[:2] != (self._known, failed):
             self._last = (self._known, failed, self._snapshot(self._known, failed))
         return self._last[2]

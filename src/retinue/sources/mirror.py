@@ -94,7 +94,7 @@ class Mirror:
         target = self._remote()
         out = await self._git(target).run("ls-remote", "--", target.url, self._branch)
         lines = (line.split("\t") for line in out.decode("utf-8", "replace").splitlines())
-        return next((commit for commit, ref in lines if ref == self._branch), None)
+        return next((_checked(commit) for commit, ref in lines if ref == self._branch), None)
 
     async def fetch(self, now: float, progress: Progress | None = None) -> Fetched:
         """Bring the branch's newest commit here; an unchanged branch costs one ref query.
@@ -109,7 +109,7 @@ class Mirror:
                 if commit != state.commit or state.broken or not await self._has(commit):
                     commit = await self._bring(state, progress)
             except (GitError, OSError) as error:
-                failure = error if isinstance(error, GitError) else GitError(f"the mirror can't be written: {error}")
+                failure = error if isinstance(error, GitError) else _unwritable(error)
                 said = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
                 self._record(msgspec.structs.replace(state, checked=now, error=said))
                 raise failure from None
@@ -119,6 +119,14 @@ class Mirror:
     def distrust(self) -> None:
         """Note that objects are missing or damaged: the next fetch makes the mirror anew."""
         self._record(msgspec.structs.replace(self.state(), broken=True))
+
+    async def whole(self, commit: str) -> bool:
+        """Whether every object of `commit`'s tree is here; slow, for when something went wrong."""
+        try:
+            await self._git().run("rev-list", "--objects", "--quiet", "-n1", commit)
+        except GitError:
+            return False
+        return True
 
     async def tree(self, commit: str, paths: Sequence[str] = ()) -> dict[str, File]:
         """Every file of `commit`, or those of `paths`. Names that are not UTF-8 hold surrogates."""
@@ -154,7 +162,8 @@ class Mirror:
             raise NotFound(f"there is no file {path!r} in {commit[:12]} of {self._config.name}")
         if file.size > self.limits.blob:
             raise GitError(f"{path} of {self._config.name} has {file.size} bytes; at most {self.limits.blob} are read")
-        return await asyncio.to_thread(next, self.blobs([file.sha]))
+        (content,) = await asyncio.to_thread(list, self.blobs([file.sha]))
+        return content
 
     async def resolve(self, revision: str) -> str:
         """The commit that `revision` (`HEAD`, `HEAD~2`, a branch, a tag, a commit) means.
@@ -168,18 +177,20 @@ class Mirror:
         local = self.state().commit if base == "HEAD" else base if _HEX.fullmatch(base) else None
         if local and (found := await self._parse(local + steps)):
             return found
+        failed: GitError | None = None
         async with self._locked():
             for source in self._sources(base):
                 start = local if local and source in (local, self._branch) else _HISTORY
-                if await self._deepen(source) and (found := await self._parse(start + steps)):
+                failed = await self._deepen(source)
+                if failed is None and (found := await self._parse(start + steps)):
                     return found
-        raise NotFound(f"{self._config.name} has no revision {revision!r}")
+        raise NotFound(f"{self._config.name} has no revision {revision!r}", hint=failed.message if failed else None)
 
     async def log(self, path: str, limit: int = 20) -> tuple[Commit, ...]:
         """The newest commits that changed `path`, as far as `_DEPTH` commits of history tell. Uses the network."""
         async with self._locked():
-            await self._deepen(self._branch)
-        out = await self._git().run("log", "-z", f"-n{limit}", "--format=%H %ct %s", _HISTORY, "--", path)
+            start = _CURRENT if await self._deepen(self._branch) else _HISTORY
+        out = await self._git().run("log", "-z", f"-n{limit}", "--format=%H %ct %s", start, "--", path)
         records = (record.decode("utf-8", "replace").split(" ", 2) for record in out.split(b"\0") if record)
         return tuple(Commit(sha=sha, time=int(time), subject=subject) for sha, time, subject in records)
 
@@ -200,8 +211,8 @@ class Mirror:
             return commit
         target = self._remote()
         heads = await self._git(target).run("ls-remote", "--heads", "--", target.url)
-        names = sorted(line.decode("utf-8", "replace").partition("refs/heads/")[2] for line in heads.splitlines())
-        there = f"it has {', '.join(names[:10])}" if names else "it is empty"
+        names = [line.decode("utf-8", "replace").partition("refs/heads/")[2] for line in heads.splitlines()]
+        there = f"it has {', '.join(filter(str.isprintable, names[:10]))}" if names else "it is empty"
         raise GitError(f"the repository has no branch '{self._config.branch}'; {there}", hint="check branch")
 
     async def _bring(self, state: State, progress: Progress | None) -> str:
@@ -212,7 +223,7 @@ class Mirror:
             except GitError:
                 if state.commit is None:
                     shutil.rmtree(self._repository, ignore_errors=True)
-                if state.commit is None or await self._whole(state.commit):
+                if state.commit is None or await self.whole(state.commit):
                     raise
         fresh, old = self.folder / "fresh.git", self.folder / "old.git"
         shutil.rmtree(fresh, ignore_errors=True)
@@ -248,23 +259,15 @@ class Mirror:
         named = (f"refs/heads/{base}", f"refs/tags/{base}")
         return (self._branch, *named) if _HEX.fullmatch(base) else named
 
-    async def _deepen(self, source: str) -> bool:
-        """Fetch some history of `source` into our history ref; False when the server has no such thing."""
+    async def _deepen(self, source: str) -> GitError | None:
+        """Fetch some history of `source` into our history ref; or say why not."""
         target = self._remote()
         depth = ("fetch", f"--depth={_DEPTH}", "--no-tags", "--no-write-fetch-head")
         try:
             await self._git(target).run(*depth, "--", target.url, f"+{source}:{_HISTORY}")
-        except GitError:
-            return False
-        return True
-
-    async def _whole(self, commit: str) -> bool:
-        """Whether every object of `commit`'s tree is here; slow, for when something went wrong."""
-        try:
-            await self._git().run("rev-list", "--objects", "--quiet", "-n1", commit)
-        except GitError:
-            return False
-        return True
+        except GitError as error:
+            return error
+        return None
 
     async def _parse(self, revision: str) -> str | None:
         try:
@@ -284,13 +287,20 @@ class Mirror:
 
     def _record(self, state: State) -> None:
         temporary = self.folder / f"state.{os.getpid()}"
-        temporary.write_bytes(msgspec.json.encode(state))
-        temporary.replace(self.folder / "state.json")
+        try:
+            temporary.write_bytes(msgspec.json.encode(state))
+            temporary.replace(self.folder / "state.json")
+        except OSError as error:
+            raise _unwritable(error) from None
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncGenerator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self.folder / "lock").open("w") as lock:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = (self.folder / "lock").open("w")
+        except OSError as error:
+            raise _unwritable(error) from None
+        with file as lock:
             for _ in range(int(self.limits.timeout * 50)):
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -301,6 +311,10 @@ class Mirror:
             else:
                 raise GitError(f"another process has been syncing {self._config.name} for {self.limits.timeout:g} s")
             yield
+
+
+def _unwritable(error: OSError) -> GitError:
+    return GitError(f"the mirror can't be written: {error}", hint="check the folder's owner and the space on its disk")
 
 
 def _checked(sha: str) -> str:
