@@ -232,7 +232,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         assert lost == [id for id in IDS if id not in held]
 
-    @rule(seconds=st.floats(0.1, 20))
+    @rule(seconds=st.sampled_from([0.5, 5.0, LEASE, LEASE + MARGIN - 0.1, LEASE + MARGIN]))
     def wait(self, seconds: float) -> None:
         self.clock.time += seconds
 
