@@ -289,8 +289,12 @@ def grants_power(key: str) -> bool:
 
 def is_text(key: str) -> bool:
     """Its value may be read as plain text where it is not YAML."""
+    return is_known_text(key) or (folded(key) not in _TABLE and folded(key) not in NESTED)
+
+
+def is_known_text(key: str) -> bool:
     row = _TABLE.get(folded(key))
-    return folded(key) not in NESTED if row is None else row[0].rescue
+    return row is not None and row[0].rescue
 
 
 @lru_cache(maxsize=1)

@@ -169,12 +169,14 @@ def read_parts(data: bytes, report: Report) -> tuple[Parts | None, Fields | Item
 
 def _power_below(parts: Parts, root: Fields) -> tuple[str, int] | None:
     """A power key that the frontmatter lacks, in what a stray line `---` may have cut off it."""
-    end = parts.body.find("\n---")
+    body = parts.body
+    end = body.find("\n---")
     if end < 0:
         return None
-    for match in _KEY.finditer(parts.body, 0, end):
-        if grants_power(match[1]) and not _has(root, match[1]) and parts.body.count("\n```", 0, match.start()) % 2 == 0:
-            return match[1], parts.body_line + parts.body.count("\n", 0, match.start())
+    for match in _KEY.finditer(body, 0, end):
+        in_code = (body.startswith("```") + body.count("\n```", 0, match.start())) % 2 == 1
+        if grants_power(match[1]) and not _has(root, match[1]) and not in_code:
+            return match[1], parts.body_line + body.count("\n", 0, match.start())
     return None
 
 

@@ -20,7 +20,7 @@ class Scalar(msgspec.Struct, gc=False):
     column: int = 1
     quoted: bool = True
     goes_on: bool = False
-    """Unquoted text over several lines, which YAML joins to one."""
+    """Unquoted text over several lines, which YAML joins, without a comma where they meet."""
 
 
 class Items(msgspec.Struct):
@@ -62,10 +62,10 @@ def scalar(text: str, line: int, column: int, *, quoted: bool) -> Scalar:
 
 
 def joined_words(node: Node) -> Scalar | None:
-    """An unquoted text of several lines in which a line may have been joined by accident."""
+    """An unquoted text to which the next line may have been joined by accident."""
     match node:
         case Scalar():
-            return node if node.goes_on and any(" " in part.strip() for part in node.text.split(",")) else None
+            return node if node.goes_on else None
         case Items():
             return next(filter(None, map(joined_words, node.items)), None)
         case Fields():

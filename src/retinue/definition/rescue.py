@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from retinue.definition.codes import Report
-from retinue.definition.keys import BY_NAME, canonical_name, find, grants_power, is_text
+from retinue.definition.keys import BY_NAME, canonical_name, find, grants_power, is_known_text, is_text
 from retinue.definition.node import Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical
 from retinue.definition.tree import Broken, Refused, read_yaml
@@ -63,7 +63,7 @@ def read_frontmatter(block: str, first_line: int, report: Report) -> Fields | It
     """The root of the frontmatter; None when it was refused, and the report says why."""
     try:
         try:
-            root = read_yaml(block, first_line, is_text)
+            root = read_yaml(block, first_line, is_known_text)
             if not _swallows_power(root, block, first_line):
                 return _as_root(root, first_line, report)
             whole = Broken("a quote or bracket is left open", first_line, 1)
@@ -172,7 +172,7 @@ def _bare_star(piece: Piece) -> Refused | None:
 
 def _read_piece(piece: Piece) -> Node | Broken:
     try:
-        root = read_yaml(piece.text, piece.line, is_text)
+        root = read_yaml(piece.text, piece.line, is_known_text)
     except Refused:
         raise
     except Broken as error:

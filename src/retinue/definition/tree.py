@@ -37,14 +37,14 @@ class Refused(Broken):
 
 
 def read_yaml(source: str, first_line: int, is_text: Callable[[str], bool]) -> Node | None:
-    """The root node, or None for no content. `is_text` tells the top-level keys whose value may be rescued.
+    """The root node, or None for no content. `is_text` tells the top-level keys whose text may start like an alias.
 
     Raises `Broken` or `Refused`. Lines count from `first_line`.
     """
     try:
         parser = CParser(source.encode())
         try:
-            return _Builder(first_line, is_text).build(parser.get_event)
+            return _Builder(source, first_line, is_text).build(parser.get_event)
         finally:
             parser.dispose()
     except MarkedYAMLError as error:
@@ -58,9 +58,10 @@ def read_yaml(source: str, first_line: int, is_text: Callable[[str], bool]) -> N
 class _Builder:
     """A stack of open lists and maps, and the key that each open map waits to fill."""
 
-    __slots__ = ("is_text", "keys", "line", "stack")
+    __slots__ = ("is_text", "keys", "line", "source", "stack")
 
-    def __init__(self, first_line: int, is_text: Callable[[str], bool]) -> None:
+    def __init__(self, source: str, first_line: int, is_text: Callable[[str], bool]) -> None:
+        self.source = source
         self.line = first_line
         self.is_text = is_text
         self.stack: list[Items | Fields] = []
@@ -81,7 +82,7 @@ class _Builder:
                     continue
                 node = scalar(event.value, line, column, quoted=not event.implicit[0])
                 if not node.quoted and event.end_mark and event.end_mark.line + self.line > line:
-                    node.goes_on = True
+                    node.goes_on = self._joins(event)
             elif isinstance(event, CollectionStartEvent):
                 if event.anchor is not None or event.tag is not None:
                     raise self._unwanted(event)
@@ -111,6 +112,13 @@ class _Builder:
     def _place(self, event: Event) -> tuple[int, int]:
         mark = event.start_mark
         return (mark.line + self.line, mark.column + 1) if mark else (self.line, 1)
+
+    def _joins(self, event: ScalarEvent) -> bool:
+        """Whether lines were joined where no comma says that a list goes on."""
+        if event.start_mark is None or event.end_mark is None:
+            return True
+        *lines, _ = self.source[event.start_mark.index : event.end_mark.index].rstrip().split("\n")
+        return not all(line.rstrip().endswith(",") for line in lines)
 
     def _opened(self, event: CollectionStartEvent) -> Items | Fields:
         line, column = self._place(event)
