@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from support.opening import OpenApp
 
 from retinue.app.retinue import Retinue
 from retinue.ports.tool import Tool
@@ -13,6 +12,7 @@ from retinue.runtime.deps import Tuning
 from retinue.runtime.hooks import Hook
 from retinue.schema.agent import AgentDefinition
 from retinue.testing.harness import QUICK, Scripts, scripted_app
+from support.opening import OpenApp
 
 
 @pytest.fixture

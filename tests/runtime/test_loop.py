@@ -4,8 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from support.agents import add, agent
-from support.opening import OpenApp
 
 from retinue.models.script import CallTool, Fault, Say, ScriptedRequest
 from retinue.runtime.completion import COMPLETE
@@ -16,6 +14,8 @@ from retinue.schema.events.steps import CallSettled, CallStarted, ModelAnswered,
 from retinue.schema.events.union import decode, encode
 from retinue.testing.harness import log_of
 from retinue.tools.function import tool
+from support.agents import add, agent
+from support.opening import OpenApp
 
 
 def call(tool: str, **arguments: object) -> Say:

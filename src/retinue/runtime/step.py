@@ -83,7 +83,7 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
     try:
         await work.flush()
     except BudgetExceeded as refused:
-        work.withdraw(1, project(await read_log(work.runtime, work.thread)))
+        work.withdraw(project(await read_log(work.runtime, work.thread)))
         return Finish(result=work.state.run.last_text if work.state.run else "", status="FAILED", reason="budget",
                       error=refused.message)  # fmt: skip
     return None

@@ -67,6 +67,8 @@ class Work:
         self._epoch = claim.epoch
         self._expected: Seq = claim.head
         self._staged = Staged()
+        self._flushing = asyncio.Lock()
+        """Calls that run at once settle at once; their commits go one after another."""
         self._mark = runtime.clock.monotonic()
         self._deadline: asyncio.Timeout | None = None
         self.abort_asked = False
@@ -122,9 +124,14 @@ class Work:
             Fenced: another owner has the thread; this work is void.
             BudgetExceeded: a staged reservation did not fit; nothing was written.
         """
+        async with self._flushing:
+            return await self._commit(park)
+
+    async def _commit(self, park: Park | None) -> Committed | None:
         staged = self._staged
         if park is None and not (staged.events or staged.drained or staged.ledger or staged.send):
             return None
+        self._staged = Staged()
         committed = await self.runtime.store.commit(
             Commit(
                 thread=self.thread,
@@ -140,8 +147,8 @@ class Work:
                 park=park,
             )
         )
-        self._staged = Staged()
-        self._expected, self.inbox_head = committed.head, committed.inbox_head
+        self._expected = committed.head
+        self.inbox_head = max(self.inbox_head, committed.inbox_head)
         if staged.events:
             self._publish(staged.events)
         return committed
@@ -152,10 +159,8 @@ class Work:
             if isinstance(event, RunCompleted | RunFailed):
                 self.runtime.live.completed(self.thread, event.completion)
 
-    def withdraw(self, last: int, reloaded: State) -> None:
-        """Take the last staged events back after a refused commit; `reloaded` is the state without them."""
-        del self._staged.events[-last:]
-        self._staged.ledger.clear()
+    def withdraw(self, reloaded: State) -> None:
+        """Forget what a refused commit carried; `reloaded` is the state without it."""
         self.state = reloaded
         self.runtime.contexts.drop(self.thread)
 

@@ -1,6 +1,6 @@
 """An app on a folder of its own with the scripted model: what tests of agents and of Retinue itself use."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from retinue.app.settings import Settings
 from retinue.definition.code import CodeAgent
 from retinue.models.scripted import AnyScript, ScriptedModel, ScriptedModels
 from retinue.ports.clock import Clock
+from retinue.ports.store import Store
 from retinue.ports.tool import Tool
 from retinue.runtime.deps import Tuning
 from retinue.runtime.hooks import Hook
@@ -33,6 +34,7 @@ async def scripted_app(
     clock: Clock | None = None,
     tuning: Tuning = QUICK,
     drive: bool = True,
+    wrap_store: Callable[[Store], Store] = lambda store: store,
 ) -> AsyncGenerator[Retinue]:
     """An app whose data, settings and workspace lie in `folder` and nowhere else."""
     home, workspace = folder / "home", folder / "workspace"
@@ -50,6 +52,7 @@ async def scripted_app(
         clock=clock,
         tuning=tuning,
         drive=drive,
+        wrap_store=wrap_store,
     ) as app:
         yield app
 
