@@ -90,12 +90,11 @@ class Sandbox:
     def __init__(self, box: Box) -> None:
         self._box = box
         self._pins = pins(box.workspace, box.home)
-        self._standing_in = (*self._pins.empty_folders, *self._pins.empty_files)
 
     def command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         found = available()
         options = [*_ALWAYS, *found.flags, *([] if self._box.network else ["--unshare-net"]), *_mounts(self._box)]
-        options += _pinned(self._pins)
+        options += [*_pinned(self._pins), *_unseen(self._box)]
         options += ["--chdir", self._box.folder, "--clearenv"]
         for name, value in env.items():
             options += ["--setenv", name, value]
@@ -103,7 +102,7 @@ class Sandbox:
 
     def __enter__(self) -> "Sandbox":
         with _lock:
-            for path in self._standing_in:
+            for path in self._pins.empty:
                 _users[path] = _users.get(path, 0) + 1
         return self
 
@@ -111,14 +110,16 @@ class Sandbox:
         """Remove what bubblewrap made to mount on, unless another command still needs it; put links back."""
         for path, text in self._pins.links.items():
             _restore(Path(path), text)
+        for path in self._pins.absent:
+            _refuse(Path(path))
         with _lock:
-            for path in self._standing_in:
+            for path in self._pins.empty:
                 _users[path] -= 1
                 if _users[path] > 0:
                     continue
                 del _users[path]
                 with suppress(OSError):
-                    _remove_empty(Path(path))
+                    Path(path).rmdir()
 
 
 _lock = Lock()
@@ -128,26 +129,30 @@ _users: dict[str, int] = {}
 def _restore(path: Path, text: str) -> None:
     if path.is_symlink() and str(path.readlink()) == text:
         return
-    with suppress(FileNotFoundError):
-        path.rename(path.with_name(f"{path.name}.refused-{uuid4().hex[:8]}"))
+    _refuse(path)
     path.symlink_to(text)
 
 
-def _remove_empty(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        path.rmdir()
-    elif path.stat().st_size == 0:
-        path.unlink()
+def _refuse(path: Path) -> None:
+    """Take what should not be there out of effect, without destroying it."""
+    with suppress(FileNotFoundError):
+        path.rename(path.with_name(f"{path.name}.refused-{uuid4().hex[:8]}"))
 
 
 def _mounts(box: Box) -> list[str]:
-    options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+    # Read-only, because root's uid may write kernel settings below /proc/sys even without capabilities.
+    options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--tmpfs", "/run"]
     for path in _KEPT_RUN:
         options += ["--ro-bind-try", path, path]
     if box.network and (resolver := os.path.realpath("/etc/resolv.conf")).startswith("/run/"):
         options += ["--ro-bind-try", resolver, resolver]
     options += ["--bind", box.temporary, "/tmp", "--bind", box.temporary, "/var/tmp"]
-    options += ["--bind", box.workspace, box.workspace]
+    return [*options, "--bind", box.workspace, box.workspace]
+
+
+def _unseen(box: Box) -> list[str]:
+    """After the pins, which may be of the same paths."""
+    options: list[str] = []
     for path in [*(f"{box.home}/{name}" for name in _SECRETS if box.home), *box.hidden]:
         real = os.path.realpath(path)
         if os.path.lexists(real) and not f"{box.workspace}/".startswith(f"{real}/"):
@@ -163,8 +168,6 @@ def _pinned(pinned: Pins) -> list[str]:
         options += ["--bind", path, path]
     for path in pinned.read_only:
         options += ["--ro-bind", path, path]
-    for path in pinned.empty_folders:
+    for path in pinned.empty:
         options += ["--tmpfs", path, "--remount-ro", path]
-    for path in pinned.empty_files:
-        options += ["--ro-bind", "/dev/null", path]
     return options
