@@ -70,6 +70,55 @@ async def test_cancelling_closes_the_connection_at_once(transport: Transport, sa
             await request
 
 
+@pytest.mark.spec("RUN-12")
+async def test_cancelling_between_the_pieces_of_a_quick_stream_closes_the_connection_too(transport: Transport) -> None:
+    gone = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(STREAM_HEAD)
+        closed = asyncio.ensure_future(reader.read())
+        while not closed.done():
+            writer.write(b"1\r\nx\r\n")
+            await asyncio.wait({closed}, timeout=0.001)
+        closed.exception()
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    many = asyncio.Event()
+
+    async def listen() -> None:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
+            for _ in range(10):
+                await response.read()
+            many.set()
+            while await response.read():
+                pass
+
+    async with server, asyncio.timeout(5):
+        request = asyncio.create_task(listen())
+        await many.wait()
+        request.cancel()
+        await gone.wait()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+
+async def test_many_small_pieces_are_read_in_few_reads(transport: Transport, serve: Serve) -> None:
+    pieces = [b"64\r\n" + b"%099d\n" % number + b"\r\n" for number in range(300)]
+    url, _ = await serve(STREAM_HEAD, *pieces, b"0\r\n\r\n")
+
+    reads: list[bytes] = []
+    async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
+        while read := await response.read():
+            reads.append(read)
+
+    assert b"".join(reads) == b"".join(b"%099d\n" % number for number in range(300))
+    assert len(reads) < 50
+
+
 async def test_an_error_of_the_reader_closes_the_connection_too(transport: Transport) -> None:
     async with watched(STREAM_HEAD + b"5\r\nhello\r\n") as server:
         with pytest.raises(ZeroDivisionError):

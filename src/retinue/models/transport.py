@@ -21,6 +21,9 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 _CONNECTIONS = 4096
 _KEPT_ALIVE = 30.0
 _LARGE_BODY = 1024 * 1024
+_BREATH = 0.03
+_QUICK_READS = 4
+_SMALL_READ = 8192
 _FIXED_HEADERS = {
     "Content-Type": "application/json",
     # Compressing a stream makes servers hold it back, and an answer is small.
@@ -33,28 +36,49 @@ class Response:
     """An answer whose headers have come; its body is read piece by piece, or what is left of it whole."""
 
     def __init__(self, response: "aiohttp.ClientResponse", host: str) -> None:
+        self._response = response
         self._content = response.content
         self._host = host
         self._size = 0
+        self._quick = 0
+        self._time = asyncio.get_running_loop().time
         self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-
-    @property
-    def is_stream(self) -> bool:
-        return self.headers.get("content-type", "").startswith("text/event-stream")
+        self.is_stream = self.headers.get("content-type", "").startswith("text/event-stream")
 
     async def read(self) -> bytes:
-        """What has arrived since the last read, as soon as anything has; empty at the end."""
+        """What has arrived since the last read, as soon as anything has; empty at the end.
+
+        A stream of many small pieces is read every `_BREATH` seconds instead: waking
+        up for each piece costs several times what reading it does.
+        """
         try:
+            if self._quick > _QUICK_READS:
+                await self._breathe()
+            began = self._time()
             read = await self._content.readany()
         except Exception as error:
             failure = _failure(self._host, error)
         else:
             self._size += len(read)
+            hurried = self.is_stream and len(read) < _SMALL_READ and self._time() - began < _BREATH
+            self._quick = self._quick + 1 if hurried else 0
             if self._size <= LARGEST_ANSWER:
                 return read
             failure = ModelError(f"the answer of {self._host} is larger than {LARGEST_ANSWER} bytes")
         raise failure
+
+    async def _breathe(self) -> None:
+        """Let the kernel gather what comes meanwhile."""
+        connection = self._response.connection
+        transport = connection.transport if connection is not None else None
+        if transport is None or transport.is_closing():
+            return
+        transport.pause_reading()
+        try:
+            await asyncio.sleep(_BREATH)
+        finally:
+            transport.resume_reading()
 
     async def rest(self, limit: int = LARGEST_ANSWER) -> bytes:
         """Everything up to the end, or up to the first read that passes `limit`."""
