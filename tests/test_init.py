@@ -9,6 +9,7 @@ def test_the_public_names_are_these() -> None:
         "AgentDefinition",
         "Catalog",
         "DefinitionError",
+        "Retinue",
         "RetinueError",
         "define_agent",
         "load_agent",

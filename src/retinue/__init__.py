@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retinue.app.load import load_agent as load_agent
     from retinue.app.load import load_catalog as load_catalog
+    from retinue.app.retinue import Retinue as Retinue
     from retinue.definition.code import define_agent as define_agent
     from retinue.registry.catalog import Catalog as Catalog
     from retinue.schema.agent import AgentDefinition as AgentDefinition
@@ -21,6 +22,7 @@ _HOME = {
     "AgentDefinition": "retinue.schema.agent",
     "Catalog": "retinue.registry.catalog",
     "DefinitionError": "retinue.schema.errors",
+    "Retinue": "retinue.app.retinue",
     "RetinueError": "retinue.schema.errors",
     "define_agent": "retinue.definition.code",
     "load_agent": "retinue.app.load",
@@ -32,6 +34,7 @@ __all__ = [
     "AgentDefinition",
     "Catalog",
     "DefinitionError",
+    "Retinue",
     "RetinueError",
     "define_agent",
     "load_agent",

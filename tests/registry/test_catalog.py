@@ -57,6 +57,14 @@ def test_a_root_repository_is_asked_before_a_namespaced_one(snapshot: MakeSnapsh
 
 
 @pytest.mark.spec("REG-04")
+def test_a_namespaced_agents_definition_bears_the_id_that_it_is_addressed_by(snapshot: MakeSnapshot) -> None:
+    catalog = Catalog.build([snapshot("git:exp", "git", "x", namespace="exp"), snapshot("builtin", "builtin", "x")])
+
+    assert [d.id for d in catalog.visible()] == ["exp/x", "x"]
+    assert [catalog.resolve(d.id).definition.id for d in catalog.visible()] == ["exp/x", "x"]
+
+
+@pytest.mark.spec("REG-04")
 def test_the_shortest_namespace_that_has_the_agent_wins(snapshot: MakeSnapshot) -> None:
     catalog = Catalog.build(
         [

@@ -61,7 +61,7 @@ def show(*, name: str, raw: bool, as_json: bool) -> None:
         click.echo(lines(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
         return
     if as_json:
-        print_json({**_found_json(match.found), "definition": match.found.entry.definition, "shadows": _shadows(match)})
+        print_json({**_found_json(match.found), "definition": match.found.definition, "shadows": _shadows(match)})
         return
     _show(match)
 
@@ -131,7 +131,7 @@ def _summary(catalog: Catalog, shown: list[Listed]) -> None:
 
 def _show(match: Match) -> None:
     found, snapshot = match.found, match.found.snapshot
-    definition = found.entry.definition
+    definition = found.definition
     facts = [
         ("id", found.address),
         ("source", snapshot.name + (f" at {snapshot.commit[:12]}" if snapshot.commit else "")),

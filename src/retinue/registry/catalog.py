@@ -58,6 +58,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
 
     @property
+    def definition(self) -> AgentDefinition | None:
+        """The definition under its address, which is what others call it by."""
+        definition = self.entry.definition
+        if definition is None or definition.id == self.address:
+            return definition
+        return msgspec.structs.replace(definition, id=AgentId(self.address))
+
+    @property
     def is_remote(self) -> bool:
         return self.entry.definition is not None and self.entry.definition.kind == "remote"
 
@@ -134,7 +142,7 @@ class Catalog:
         """
         match = self.match(name)
         found, entry, snapshot = match.found, match.found.entry, match.found.snapshot
-        definition = entry.definition
+        definition = found.definition
         if definition is None or has_errors(entry.problems):
             raise _broken(match)
         if not entry.trusted:
@@ -187,21 +195,21 @@ class Catalog:
                 found = Found(address=address, entry=entry, snapshot=snapshot)
                 yield Listed(found=found, shadowed_by=None if wins else winner.snapshot.name)
 
+    @cached_property
     def usable(self) -> tuple[Found, ...]:
         """The agents that win their address and may run."""
         return tuple(w.found for w in self.entries() if w.shadowed_by is None and w.found.status in ("ok", "warning"))
 
     def visible(self) -> tuple[AgentDefinition, ...]:
         """What people are shown, in display order."""
-        shown = [d for d in self._definitions() if not d.hidden and d.category != "hidden"]
-        return tuple(sorted(shown, key=lambda d: (d.order, d.id)))
+        return self._visible
 
     def by_category(self, category: Category) -> tuple[AgentDefinition, ...]:
-        return tuple(d for d in self._definitions() if d.category == category)
+        return tuple(d for d in self._definitions if d.category == category)
 
     def subagent_types(self) -> tuple[AgentDefinition, ...]:
         """What a caller without a list of its own may delegate to."""
-        return tuple(d for d in self.visible() if d.category in ("subagent", "all"))
+        return tuple(d for d in self._visible if d.category in ("subagent", "all"))
 
     def winner(self, address: str) -> Found | None:
         """What `address` names exactly, usable or not."""
@@ -211,8 +219,14 @@ class Catalog:
     def addresses(self) -> Iterable[str]:
         return self._exact.keys()
 
-    def _definitions(self) -> Iterator[AgentDefinition]:
-        return (f.entry.definition for f in self.usable() if f.entry.definition is not None)
+    @cached_property
+    def _definitions(self) -> tuple[AgentDefinition, ...]:
+        return tuple(d for found in self.usable if (d := found.definition) is not None)
+
+    @cached_property
+    def _visible(self) -> tuple[AgentDefinition, ...]:
+        shown = [d for d in self._definitions if not d.hidden and d.category != "hidden"]
+        return tuple(sorted(shown, key=lambda d: (d.order, d.id)))
 
     def _winner(self, address: str) -> Found:
         fits = list(self._found(self._exact[address]))
