@@ -172,7 +172,7 @@ async def _run_one(work: Work, item: Ready) -> None:
     assert not isinstance(tool, SystemTool)
     override = work.state.pin.definition.tool_overrides.get(tool.spec.name, ToolOverride())
     approved = item.inspection.targets if item.inspection and state.reply else ()
-    context = permit.context(work, state, override, approved=approved)
+    context = permit.context(work, state, override, grants=await permit.granted(work), approved=approved)
     started = work.runtime.clock.monotonic()
     try:
         if override.timeout is None:
@@ -198,7 +198,7 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
         result = await _hooked(work, "before_store_tool_result", ids, result)
         kind: HookKind = "after_tool_call_success" if result.status == "ok" else "after_tool_call_failure"
         result = await _hooked(work, kind, ids, result)
-    for label in result.taints:
+    for label in permit.taints_of(work, state.call.tool, result):
         if label in ("private", "untrusted") and label not in work.state.taints:
             work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
     _settle(work, state, result, duration)

@@ -70,6 +70,10 @@ class Runtime:
     """The folder of a thread's own files."""
     tiers: tuple[Tier, ...] = ()
     """Rules of operator, user and project."""
+    protected: tuple[str, ...] = ()
+    """Paths that no agent changes: the sources of agents, settings, data."""
+    hosts: frozenset[str] = frozenset()
+    """`host:port` pairs that the operator allows although they are private."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of the installation."""

@@ -4,12 +4,17 @@ The judging itself is pure and lives in `retinue.policy`; this is where a thread
 own tiers are gathered and where `ask` becomes a parked call.
 """
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from retinue.policy import taint
+from retinue.policy.calls import Authority, judge_call, judge_target
+from retinue.policy.files import Place
 from retinue.policy.filters import denied_outright as outright
-from retinue.policy.rules import Tier, apply_grants, authorize, call_digest
+from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
+from retinue.ports.memory import Grant
 from retinue.ports.tool import Inspection, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
 from retinue.runtime.state import CallState
@@ -22,28 +27,57 @@ if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
 _DENIES = frozenset(("deny",))
-READS_ITSELF = frozenset({"todo", "save_memory", "load_memory"})
-"""Tools that touch nothing but the thread's own data and need no rule."""
+OWN_DATA = frozenset({"todo", "save_memory", "load_memory"})
+"""Tools that touch nothing but the thread's and the agent's own data; no rule need allow them."""
 
 
 def tiers(work: "Work") -> tuple[Tier, ...]:
-    """Everybody who has a say: operator, user, project, the agent itself, and the callers' denies."""
-    state = work.state
-    ceiling = (Tier("session", state.thread.ceiling, counts=_DENIES),) if state.thread.ceiling else ()
-    return (*work.runtime.tiers, *agent_tiers(state.pin.definition), *ceiling)
+    """Everybody who has a say: operator, user, project, the agent itself, and the callers' denies.
+
+    Kept with the work, because tiers hold their patterns compiled.
+    """
+    if work.tiers is None:
+        thread = work.state.thread
+        ceiling = (Tier("session", thread.ceiling, counts=_DENIES),) if thread.ceiling else ()
+        work.tiers = (*work.runtime.tiers, *agent_tiers(work.state.pin.definition), *ceiling)
+    return work.tiers
 
 
 def denied_outright(work: "Work", tool: str) -> bool:
     """No call of the tool could be anything but denied, so it is not offered."""
-    if tool in READS_ITSELF:
+    if tool in OWN_DATA:
         return False
     return outright(tool, tiers(work), default_verdict(work.state.pin.definition.permissions))
 
 
+def authority(work: "Work", grants: tuple[Grant, ...] = ()) -> Authority:
+    definition = work.state.pin.definition
+    return Authority(
+        tiers=tiers(work),
+        fallback=default_verdict(definition.permissions),
+        place=Place(
+            workspace=work.state.thread.workspace,
+            home=os.path.expanduser("~"),  # noqa: PTH111 - the text of the home folder, not a path to open
+            own=(str(work.runtime.files(work.thread)),),
+            protected=work.runtime.protected,
+        ),
+        grants=grants,
+        thread=work.thread,
+        definition_hash=definition.hash,
+        hosts=work.runtime.hosts,
+    )
+
+
 def context(
-    work: "Work", state: CallState, override: ToolOverride, *, approved: tuple[Target, ...] = ()
+    work: "Work",
+    state: CallState,
+    override: ToolOverride,
+    *,
+    grants: tuple[Grant, ...] = (),
+    approved: tuple[Target, ...] = (),
 ) -> ToolContext:
     thread, live = work.state.thread, work.runtime.live
+    judges = authority(work, grants)
     return ToolContext(
         thread=work.thread,
         call=state.call.id,
@@ -53,40 +87,38 @@ def context(
         tenant=thread.tenant,
         override=override,
         sandbox=thread.sandbox,
-        judge=lambda target: judge_target(work, target),
+        judge=lambda target: judge_target(judges, target, state.call.tool),
         approved=approved,
-        env=thread.env,
+        env={name: work.runtime.unseal(value) for name, value in thread.env.items()},
         progress=lambda text: live.add(work.thread, "output", text),
         notify_parent=lambda content: notify.notify_parent(work, content),
         set_status=lambda status: notify.set_status(work, status),
     )
 
 
-def judge_target(work: "Work", target: Target) -> Decision:
-    fallback = default_verdict(work.state.pin.definition.permissions)
-    return authorize("read" if target.op == "read" else "edit", target.path, tiers(work), fallback=fallback)
+async def granted(work: "Work") -> tuple[Grant, ...]:
+    return tuple(await work.runtime.grants.of(Tenant(work.state.thread.tenant), work.thread))
 
 
 async def refusal(
     work: "Work", state: CallState, tool: Tool, arguments: Mapping[str, object], inspection: Inspection | None
 ) -> Result | None:
     """None when the call may run or now waits for a person; else the outcome that says why not."""
-    if tool.spec.name in READS_ITSELF:
+    if tool.spec.name in OWN_DATA:
         return None
-    decision = await _judge(work, state, tool, arguments)
+    decision = await _judge(work, state, tool, arguments, inspection)
     if decision.verdict == "allow":
         return None
     if decision.verdict == "deny":
         return Result(status="denied", text=f"Denied: {decision.reason}.")
     if state.reply is not None and state.question is not None and state.question.kind == "permission":
-        if state.reply.scope == "deny":
-            why = f" They said: {state.reply.answer}" if isinstance(state.reply.answer, str) else ""
-            return Result(status="denied", text=f"A person refused this call.{why} Do something else, or ask them.")
-        return None
+        if state.reply.scope != "deny":
+            return None
+        why = f" They said: {state.reply.answer}" if isinstance(state.reply.answer, str) else ""
+        return Result(status="denied", text=f"A person refused this call.{why} Do something else, or ask them.")
     if work.state.thread.people == "none":
-        return Result(
-            status="denied", text=f"Denied: it needs a person's approval and nobody can be asked ({decision.reason})."
-        )
+        text = f"Denied: it needs a person's approval and nobody can be asked ({decision.reason})."
+        return Result(status="denied", text=text)
     work.record(
         QuestionAsked(
             at=work.now,
@@ -96,26 +128,32 @@ async def refusal(
             prompt=f"{work.state.pin.definition.name} wants to use {tool.spec.name}: {tool.resource(arguments)}",
             tool=tool.spec.name,
             arguments=state.call.arguments,
-            preview=inspection.preview if inspection else None,
+            preview=inspection.preview or None if inspection else None,
             decision=decision,
         )
     )
     return None
 
 
-async def _judge(work: "Work", state: CallState, tool: Tool, arguments: Mapping[str, object]) -> Decision:
-    definition, thread = work.state.pin.definition, work.state.thread
+def taints_of(work: "Work", tool: str, result: Result) -> set[str]:
+    """Labels that a result puts on the thread: the tool's own word and the table's."""
+    if result.status != "ok":
+        return set(result.taints)
+    policy = taint.policy_of(work.state.pin.definition.taint)
+    network = result.metadata.get("network") is True
+    return {*result.taints, *(taint.labels(tool, policy, network=network) - {"sends"})}
+
+
+async def _judge(
+    work: "Work", state: CallState, tool: Tool, arguments: Mapping[str, object], inspection: Inspection | None
+) -> Decision:
+    """The strictest of the rules and the taint gate. Grants answer the rules' ask, never the gate's."""
+    definition, name = work.state.pin.definition, tool.spec.name
+    targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
-    decision = authorize(tool.spec.name, resource, tiers(work), fallback=default_verdict(definition.permissions))
-    if decision.verdict != "ask":
-        return decision
-    grants = await work.runtime.grants.of(Tenant(thread.tenant), work.thread)
-    return apply_grants(
-        decision,
-        grants,
-        tool=tool.spec.name,
-        resource=resource,
-        digest=call_digest(tool.spec.name, state.call.arguments, definition.hash),
-        definition_hash=definition.hash,
-        thread=work.thread,
-    )
+    decision = judge_call(authority(work), name, resource, targets=targets, cwd=folder)
+    if decision.verdict == "ask" and (grants := await granted(work)):
+        digest = call_digest(name, state.call.arguments, definition.hash)
+        decision = judge_call(authority(work, grants), name, tool.resource(arguments), targets=targets, digest=digest)
+    gated = taint.gate(name, work.state.taints, taint.policy_of(definition.taint)) if work.state.taints else None
+    return strictest([decision, gated]) or decision if gated else decision

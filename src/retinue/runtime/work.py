@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from retinue.policy.rules import Tier
 from retinue.ports.model import Candidate, Model
 from retinue.ports.store import (
     Claim,
@@ -62,6 +63,7 @@ class Work:
         self.offers: dict[SideName, dict[str, Tool | SystemTool]] = {}
         """Tools by side, gathered once a run."""
         self.candidates: dict[SideName, tuple[Candidate, ...]] = {}
+        self.tiers: tuple[Tier, ...] | None = None
         self.inbox_head = drained
         self.drained = drained
         self._epoch = claim.epoch
@@ -93,6 +95,7 @@ class Work:
         """Tools and candidates are gathered anew: a run or a segment starts."""
         self.offers.clear()
         self.candidates.clear()
+        self.tiers = None
 
     def spawn(self, thread: NewThread) -> None:
         self._staged.spawn.append(thread)
