@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from retinue.policy import files as policy
+from retinue.policy.calls import Authority, judge_target
+from retinue.policy.files import Place
 from retinue.policy.rules import Tier
 from retinue.ports.tool import Target, ToolContext
 from retinue.schema.agent import AgentDefinition
@@ -48,23 +50,8 @@ def judged(context: ToolContext) -> Judged:
     """Makes contexts in which the shipped policy decides, with these rules; all in the workspace is allowed."""
 
     def make(*rules: Rule) -> ToolContext:
-        workspace = os.path.realpath(context.workspace)
-        place = policy.Place(workspace=workspace, own=(os.path.realpath(context.files),))
-        kinds: dict[str, policy.FileKind] = {"file": "regular", "folder": "folder", "absent": "missing"}
-
-        def judge(target: Target) -> Decision:
-            if target.op == "fetch":
-                return Decision(verdict="deny", reason="no network here")
-            found = policy.Target(
-                asked=target.asked,
-                real=target.path,
-                kind=kinds[target.kind],
-                aliases=target.names,
-                unknown_links=target.more_names,
-            )
-            tiers = (Tier("user", rules),)
-            return policy.judge_file(target.op, found, place, tiers=tiers, fallback="allow")
-
-        return msgspec.structs.replace(context, judge=judge)
+        place = Place(workspace=os.path.realpath(context.workspace), own=(os.path.realpath(context.files),))
+        authority = Authority(tiers=(Tier("user", rules),), fallback="allow", place=place)
+        return msgspec.structs.replace(context, judge=partial(judge_target, authority))
 
     return make

@@ -27,7 +27,7 @@ _MOST_KEPT = 50_000_000
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: Annotated[str, msgspec.Meta(min_length=1, description="What to run.")]
-    timeout: Annotated[float | None, msgspec.Meta(gt=0, description="Seconds after which it is killed.")] = None
+    timeout: Annotated[float, msgspec.Meta(gt=0, description="Seconds after which it is killed.")] | None = None
     description: Annotated[str, msgspec.Meta(description="What it is for, in a few words, for people who watch.")] = ""
 
 
