@@ -68,8 +68,8 @@ def overrides_kind() -> Kind:
 def allowed(node: Node, report: Report, subagent: Kind) -> Tools:
     """What `tools` or `allowed_tools` says."""
     match node:
-        case Scalar(value=bool()):
-            raise Bad(_WANTED, node, code="everything" if node.value else "bad-value", hint=_EVERYTHING)
+        case Scalar(value=bool() | int() | float()):
+            raise Bad(_WANTED, node, code="everything" if node.value is True else "bad-value", hint=_EVERYTHING)
         case Fields():
             modes = {folded(key): value for key, value in node.fields.items()}
             if isinstance(mode := modes.get("mode"), Scalar) and isinstance(mode.value, str):
