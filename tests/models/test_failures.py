@@ -196,6 +196,6 @@ def test_a_cut_stream_is_transient() -> None:
 
 @pytest.mark.spec("PERM-09")
 def test_a_key_that_a_provider_repeats_is_taken_out() -> None:
-    assert redacted("bad key s3cr3t", "s3cr3t") == "bad key ***"
+    assert redacted("bad key s3cr3t-s3cr3t", "s3cr3t-s3cr3t") == "bad key ***"
     assert redacted("Incorrect API key provided: sk-proj-abc***xyz.", None) == "Incorrect API key provided: ***."
     assert "sk-ant" not in str(classified(401, {"error": {"message": "invalid x-api-key sk-ant-api03-abcdef"}}))

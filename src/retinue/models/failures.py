@@ -7,7 +7,6 @@ errors and proxies mix them. Who retries, when, is the runtime's business.
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -158,6 +157,8 @@ def _number(text: str | None) -> float | None:
 
 
 def _date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
     try:
         date = parsedate_to_datetime(text)
     except ValueError:

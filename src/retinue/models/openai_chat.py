@@ -32,7 +32,9 @@ from retinue.schema.message import Call, Media, Outcome, Text, Thinking, Turn
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
-_OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "functions"})
+_OURS = frozenset(
+    {"model", "messages", "tools", "stream", "stream_options", "functions", "plugins", "web_search_options"}
+)
 _REASONS = re.compile(r"(o\d|gpt-[5-9])(?!.*-chat)")
 
 
