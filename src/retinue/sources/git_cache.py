@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, KeysView, Mapping
 from pathlib import Path
 
 import msgspec
@@ -56,12 +56,15 @@ class Parsed:
         return made
 
     def entry(self, id: AgentId) -> Entry:
-        if self._entries is None:
-            try:
-                self._entries = _decode_entries(self.body)
-            except msgspec.DecodeError:
-                self._entries = tuple(Entry(id=known, definition=None, problems=(_DAMAGED,)) for known in self.ids)
-        return self._entries[self.ids.index(id)]
+        entries = self._entries or self._decoded()
+        return entries[0] if len(entries) == 1 else entries[self.ids.index(id)]
+
+    def _decoded(self) -> tuple[Entry, ...]:
+        try:
+            self._entries = _decode_entries(self.body)
+        except msgspec.DecodeError:
+            self._entries = tuple(Entry(id=id, definition=None, problems=(_DAMAGED,)) for id in self.ids)
+        return self._entries
 
 
 class Entries(Mapping[AgentId, Entry]):
@@ -81,6 +84,10 @@ class Entries(Mapping[AgentId, Entry]):
 
     def __contains__(self, id: object) -> bool:
         return id in self._files
+
+    def keys(self) -> KeysView[AgentId]:
+        """The dictionary's own view: comparing two catalogs is set arithmetic on these."""
+        return self._files.keys()
 
 
 class Known:

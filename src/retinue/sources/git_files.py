@@ -41,10 +41,13 @@ def resolved(files: Mapping[str, Parsed], shown: Callable[[str], str]) -> tuple[
     rivals: dict[AgentId, list[str]] = {}
     problems: list[Problem] = []
     for path, parsed in files.items():
-        problems += parsed.problems
+        if parsed.problems:
+            problems += parsed.problems
         for id in parsed.ids:
-            if owners.setdefault(id, path) is not path or parsed.ids.count(id) > 1:
+            if id in owners:
                 rivals.setdefault(id, [owners[id]]).append(path)
+            else:
+                owners[id] = path
     for id, paths in rivals.items():
         owners[id], *others = sorted(set(paths), key=lambda path: (precedence(path), path))
         first = shown(owners[id])
