@@ -67,8 +67,8 @@ def connect(path: Path, *, reads_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def unavailable(error: sqlite3.Error, path: Path) -> StoreUnavailable:
-    """What a person is told about SQLite's error."""
+def unavailable(error: Exception, path: Path) -> StoreUnavailable:
+    """What a person is told about an error of SQLite, or of our own use of it."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, found, hint in _CAUSES:
         if name.startswith(prefix):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, TypeVarTuple
 
 from retinue.schema.errors import StoreUnavailable
 from retinue.storage.connection import unavailable
@@ -28,6 +28,7 @@ _LARGEST_GROUP = 256
 
 _A = TypeVar("_A")
 _R = TypeVar("_R")
+_Ts = TypeVarTuple("_Ts")
 
 
 class Transaction:
@@ -67,7 +68,7 @@ class Writer:
         self._polling = False
         self._polls_until = 0.0
         self._closing = False
-        self._failure: sqlite3.Error | None = None
+        self._failure: Exception | None = None
         self._looked_at = 0.0
         self._version: int = connection.execute("PRAGMA data_version").fetchone()[0]
         self._ended = self._loop.create_future()
@@ -108,20 +109,13 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while self._failure is None:
-                group = self._take()
-                if group:
-                    self._commit(group)
-                elif self._closing:
-                    break
-                if self._polling and monotonic() - self._looked_at >= POLL_SECONDS:
-                    self._look_elsewhere()
-        except RuntimeError:  # the event loop is gone, and everybody who waited with it
-            return
-        finally:
-            self._connection.close()
-        self._fail_rest()
+        while self._failure is None and not (self._closing and self._queue.empty()):
+            if group := self._take():
+                self._commit(group)
+            if self._polling and monotonic() - self._looked_at >= POLL_SECONDS:
+                self._look_elsewhere()
+        self._connection.close()
+        self._tell(self._end)
 
     def _take(self) -> "list[_Queued]":
         """All that is queued; empty after a wake-up without work, or when it is time to look elsewhere."""
@@ -138,40 +132,35 @@ class Writer:
                 group.append(job)
         return group
 
-    def _commit(self, group: "Sequence[_Queued]") -> None:
+    def _commit(self, group: "Sequence[_Queued]", *, one_by_one: bool = False) -> None:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
-            if error.sqlite_errorname == "SQLITE_BUSY":
+            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
                 self._fail(group, error)
             else:
                 self._stop(group, error)
             return
         try:
-            transaction = self._apply(group) or self._apply_one_by_one(group)
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            transaction = self._apply_one_by_one(group) if one_by_one else self._apply(group)
+            connection.execute("COMMIT" if transaction else "ROLLBACK")
+        except Exception as error:  # whatever it is, a dead writer must not leave anybody waiting
             self._stop(group, error)
             return
-        self._loop.call_soon_threadsafe(self._settle, group, transaction)
+        if transaction is None:
+            self._commit(group, one_by_one=True)
+        else:
+            self._tell(self._settle, group, transaction)
 
     def _apply(self, group: "Sequence[_Queued]") -> Transaction | None:
-        """None when something failed halfway and all was rolled back."""
+        """None when something failed halfway, so that all must be rolled back."""
         connection = self._connection
         transaction = Transaction(connection, self._now())
         for job in group:
             before = connection.total_changes
-            try:
-                job.run(transaction)
-            except _FAULTS_OF_DISK:
-                raise
-            except Exception as error:
-                job.error = error
-                if connection.total_changes != before:
-                    connection.execute("ROLLBACK")
-                    connection.execute("BEGIN IMMEDIATE")
-                    return None
+            if not _attempt(job, transaction) and connection.total_changes != before:
+                return None
         return transaction
 
     def _apply_one_by_one(self, group: "Sequence[_Queued]") -> Transaction:
@@ -179,13 +168,7 @@ class Writer:
         transaction = Transaction(connection, self._now())
         for job in group:
             connection.execute("SAVEPOINT job")
-            try:
-                job.error = None
-                job.run(transaction)
-            except _FAULTS_OF_DISK:
-                raise
-            except Exception as error:
-                job.error = error
+            if not _attempt(job, transaction):
                 connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
         return transaction
@@ -205,21 +188,24 @@ class Writer:
             return
         if version != self._version:
             self._version = version
-            self._loop.call_soon_threadsafe(self._listener.written_elsewhere)
+            self._tell(self._listener.written_elsewhere)
 
-    def _stop(self, group: "Sequence[_Queued]", error: sqlite3.Error) -> None:
+    def _stop(self, group: "Sequence[_Queued]", error: Exception) -> None:
         self._failure = error
         with suppress(sqlite3.Error):  # there may be no transaction any more; closing ends it in any case
             self._connection.execute("ROLLBACK")
         self._fail(group, error)
 
-    def _fail(self, group: "Sequence[_Queued]", error: sqlite3.Error) -> None:
+    def _fail(self, group: "Sequence[_Queued]", error: Exception) -> None:
         for job in group:
             job.error = unavailable(error, self._path)
-        self._loop.call_soon_threadsafe(self._settle, group, Transaction(self._connection, 0.0))
+        self._tell(self._settle, group, Transaction(self._connection, 0.0))
 
-    def _fail_rest(self) -> None:
-        self._loop.call_soon_threadsafe(self._end)
+    def _tell(self, callback: Callable[[*_Ts], None], *arguments: *_Ts) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:  # the event loop is gone, and everybody who waited with it
+            self._closing = True
 
     def _end(self) -> None:
         while not self._queue.empty():
@@ -232,9 +218,6 @@ class Writer:
         if self._failure is not None:
             return unavailable(self._failure, self._path)
         return StoreUnavailable(f"{self._path}: the database was closed")
-
-
-_FAULTS_OF_DISK = (sqlite3.OperationalError, sqlite3.InternalError)
 
 
 class _Queued(Protocol):
@@ -264,3 +247,19 @@ class _Job(Generic[_A, _R]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)
+
+
+_FAULTS_OF_WORK = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+
+
+def _attempt(job: _Queued, transaction: Transaction) -> bool:
+    """False when the job itself is at fault; a fault of the database is raised."""
+    try:
+        job.error = None
+        job.run(transaction)
+    except Exception as error:
+        if isinstance(error, sqlite3.Error) and not isinstance(error, _FAULTS_OF_WORK):
+            raise
+        job.error = error
+        return False
+    return True
