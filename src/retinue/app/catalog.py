@@ -30,10 +30,10 @@ from retinue.sources.remote import RemoteSource
 if TYPE_CHECKING:
     from retinue.definition.code import CodeAgent
     from retinue.sources.git import GitSource
-    from retinue.sources.git_program import Progress
     from retinue.storage.sqlite import Database
 
 T = TypeVar("T")
+Progress = Callable[[str, float], None]
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,21 +132,34 @@ async def open_catalog(
     *,
     environ: Mapping[str, str] | None = None,
     code: "Iterable[CodeAgent | AgentDefinition]" = (),
-    progress: "Progress | None" = None,
+    progress: Progress | None = None,
+    records: AgentRecords | None = None,
 ) -> CatalogHolder:
-    """Make every source the settings name and read them once. Close the holder when done."""
-    database = await _open_database(settings)
-    sources = tuple(_sources(settings, os.environ if environ is None else environ, code, progress, database))
-    holder = CatalogHolder(settings, sources, database if not isinstance(database, str) else None)
+    """Make every source the settings name and read them once. Close the holder when done.
+
+    Args:
+        code: Agents defined in Python.
+        progress: Told what is being read or fetched and the part that is done, 0 to 1.
+        records: The custom agents of a database that is open already; without them the settings' one is opened
+            if it exists.
+    """
+    database = await _open_database(settings) if records is None else None
+    opened = None if isinstance(database, str) else database
+    rows = records or (opened.records if opened is not None else None)
+    unusable = database if isinstance(database, str) else None
+    sources = tuple(_sources(settings, os.environ if environ is None else environ, code, progress, rows, unusable))
+    holder = CatalogHolder(settings, sources, opened)
     await holder.reload()
     return holder
 
 
-def read_catalog(settings: Settings, *, code: "Iterable[CodeAgent | AgentDefinition]" = ()) -> Catalog:
+def read_catalog(
+    settings: Settings, *, code: "Iterable[CodeAgent | AgentDefinition]" = (), progress: Progress | None = None
+) -> Catalog:
     """The catalog for one command, without an event loop where no source needs one."""
 
     async def read() -> Catalog:
-        holder = await open_catalog(settings, code=code)
+        holder = await open_catalog(settings, code=code, progress=progress)
         await holder.close()
         return holder.current
 
@@ -165,10 +178,11 @@ def _sources(
     settings: Settings,
     environ: Mapping[str, str],
     code: "Iterable[CodeAgent | AgentDefinition]",
-    progress: "Progress | None",
-    database: "Database | str | None",
+    progress: Progress | None,
+    records: AgentRecords | None,
+    unusable: str | None,
 ) -> Iterator[Source]:
-    yield from folder_sources(settings, _Trust(settings.home).read, Path.home())
+    yield from folder_sources(settings, _Trust(settings.home).read, Path.home(), progress)
     tiers = [tier for tier in reversed(settings.tiers) if tier.path is not None]
     custom = [
         ConfiguredAgents(file=str(t.path), agents=t.settings.agents.custom, trusted=t.trusted)
@@ -178,12 +192,12 @@ def _sources(
     if custom:
         yield ConfigurationSource(custom)
     yield from _git_sources(settings, environ, progress)
-    if isinstance(database, str):
-        yield _Failed("database", "database", database)
-    elif database is not None:
+    if unusable is not None:
+        yield _Failed("database", "database", unusable)
+    if records is not None:
         from retinue.sources.database import DatabaseSource
 
-        yield DatabaseSource(database.records)
+        yield DatabaseSource(records)
     if agents := tuple(code):
         from retinue.sources.code import CodeSource
 
@@ -198,7 +212,7 @@ def _sources(
         yield RemoteSource(remote)
 
 
-def _git_sources(settings: Settings, environ: Mapping[str, str], progress: "Progress | None") -> Iterator[Source]:
+def _git_sources(settings: Settings, environ: Mapping[str, str], progress: Progress | None) -> Iterator[Source]:
     if not settings.repositories:
         return
     from retinue.sources.git import GitSource

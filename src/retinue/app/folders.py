@@ -47,11 +47,16 @@ def user_folders(settings: Settings, user_home: Path) -> Iterator[tuple[str, Pat
         yield from ((f"user:{name}", user_home / name) for name in FOREIGN)
 
 
-def folder_sources(settings: Settings, trusted: Callable[[], Trusted], user_home: Path) -> Iterator[DirectorySource]:
+def folder_sources(
+    settings: Settings,
+    trusted: Callable[[], Trusted],
+    user_home: Path,
+    progress: Callable[[str, float], None] | None = None,
+) -> Iterator[DirectorySource]:
     for name, folder in project_folders(settings):
-        yield DirectorySource(name, folder, kind="project", trust=_trust(trusted, folder))
+        yield DirectorySource(name, folder, kind="project", trust=_trust(trusted, folder), progress=progress)
     for name, folder in user_folders(settings, user_home):
-        yield DirectorySource(name, folder, kind="user")
+        yield DirectorySource(name, folder, kind="user", progress=progress)
 
 
 def _trust(trusted: Callable[[], Trusted], folder: Path) -> Callable[[str, str], bool]:

@@ -1,12 +1,10 @@
 """Loads agents for Python programs: one file, or everything a folder's settings add up to."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from retinue.app.catalog import read_catalog
-from retinue.app.settings_file import home_folder, load_settings
-from retinue.app.trust import read_trust
+from retinue.app.settings_file import load_settings
 from retinue.definition.code import CodeAgent
 from retinue.definition.ids import agent_id
 from retinue.definition.load import load_text
@@ -41,5 +39,4 @@ def load_catalog(folder: str | Path | None = None, *, code: Iterable[CodeAgent |
 
     Call it outside an event loop; inside one, `retinue.app.catalog.open_catalog` does the same and can be watched.
     """
-    start = None if folder is None else Path(folder)
-    return read_catalog(load_settings(start, trusted=read_trust(home_folder(os.environ))), code=code)
+    return read_catalog(load_settings(None if folder is None else Path(folder)), code=code)

@@ -15,6 +15,7 @@ from typing import NoReturn, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from retinue.app.settings import Settings, SettingsFile, Tier, secret_name
+from retinue.app.trust import Trusted, read_trust
 from retinue.registry.near import near_names
 from retinue.schema.errors import SettingsError
 from retinue.schema.permission import TierName
@@ -53,23 +54,21 @@ def project_folder(start: Path) -> Path:
 
 
 def load_settings(
-    start: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    *,
-    trusted: Mapping[str, Mapping[str, str]] = {},
+    start: Path | None = None, environ: Mapping[str, str] | None = None, *, trusted: Trusted | None = None
 ) -> Settings:
     """Read every tier.
 
     Args:
         start: Where to look for the project; the current folder when omitted.
-        trusted: The trust of `retinue.app.trust`: folder → name → hash.
+        trusted: What people trusted; read from the user's folder when omitted.
     """
     environ = os.environ if environ is None else environ
     home, root = home_folder(environ), project_folder((start or Path.cwd()).absolute())
     project = Tier(name="project", trusted=False)
     if root != home:
         project = _tier("project", root)
-        known = trusted.get(str(root), {}).get(project.path.name if project.path else "")
+        hashes = (read_trust(home) if trusted is None else trusted).get(str(root), {})
+        known = hashes.get(project.path.name if project.path else "")
         project = msgspec.structs.replace(project, trusted=project.path is None or known == project.hash)
     operator = _tier("operator", Path(environ.get("RETINUE_OPERATOR") or OPERATOR))
     return Settings(home=home, root=root, operator=operator, user=_user(home), project=project)

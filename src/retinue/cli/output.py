@@ -96,6 +96,10 @@ class Progress:
         """Count work as done; with 0, only redraw."""
         self.set(self._done + number, what=what)
 
+    def part(self, what: str, part: float) -> None:
+        """The part of the whole that is done, 0 to 1."""
+        self.set(round(part * self._total), what=what)
+
     def set(self, done: int, *, what: str | None = None) -> None:
         self._done = done
         self._what = what or self._what
@@ -112,6 +116,6 @@ class Progress:
 
 def _width() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80  # a terminal may not know its size
     except (OSError, ValueError):
         return 80

@@ -206,7 +206,7 @@ async def _status(settings: Settings) -> list[dict[str, object]]:
 
 async def _sync(settings: Settings, name: str | None) -> tuple[tuple[Synced, ...], Summary]:
     with Progress(100, "syncing") as bar:
-        holder = await open_catalog(settings, progress=lambda what, part: bar.set(round(100 * part), what=what))
+        holder = await open_catalog(settings, progress=bar.part)
         ticker = asyncio.create_task(_tick(bar))
         before = holder.current
         try:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from retinue.definition.assemble import PromptLookup
 from retinue.definition.ids import agent_id, precedence
-from retinue.definition.load import PromptLookup, load_all, load_prompt
+from retinue.definition.load import load_all, load_prompt
 from retinue.ports.source import Entry, Snapshot, SourceKind
 from retinue.schema.agent import AgentDefinition, Prompt
 from retinue.schema.ids import AgentId
@@ -43,12 +44,21 @@ class _Read(msgspec.Struct, frozen=True):
 class DirectorySource:
     """One folder of agents; a folder that is not there holds none."""
 
-    def __init__(self, name: str, folder: Path, *, kind: SourceKind, trust: Trust | None = None) -> None:
-        """Without `trust` every agent of the folder may run."""
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        kind: SourceKind,
+        trust: Trust | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> None:
+        """Without `trust` every agent of the folder may run. `progress` hears the part that is read, 0 to 1."""
         self.name = name
         self.folder = folder
         self._kind: SourceKind = kind
         self._trust = trust
+        self._progress = progress
         self._shown = _shown(folder)
         self._read: dict[str, _Read] = {}
         self._prompts: frozenset[_File] = frozenset()
@@ -62,10 +72,13 @@ class DirectorySource:
         same_prompts, self._prompts = prompts == self._prompts, prompts
         read: dict[str, _Read] = {}
         entries: dict[AgentId, Entry] = {}
-        for file in sorted(files, key=lambda f: (agent_id(f.path) or "", precedence(f.path), f.path)):
+        files.sort(key=lambda f: (agent_id(f.path) or "", precedence(f.path), f.path))
+        for number, file in enumerate(files):
             id = agent_id(file.path)
             if id is None:
                 continue
+            if self._progress is not None:
+                self._progress(f"reading {self._shown}", number / len(files))
             known = self._read.get(file.path)
             if known is None or known.stamp != file.stamp or (known.uses_prompts and not same_prompts):
                 known = self._parse(file, id)
