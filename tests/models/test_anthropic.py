@@ -15,7 +15,7 @@ OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
 CALL = CallId("7d7f0b1e-2f3b-5a67-9c1d-000000000001")
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
 CACHED = {"type": "ephemeral"}
-anthropic = Anthropic()
+anthropic = Anthropic(max_output=64_000)
 
 
 def user(*parts: Part) -> Turn:
@@ -115,19 +115,30 @@ def test_volatile_text_without_a_user_turn_to_join_is_one_of_its_own() -> None:
     assert after[-1] == last
 
 
-def test_the_longest_answer_is_the_models_within_reason() -> None:
-    assert head_of(Head(system=""), "claude-opus-4-1")["max_tokens"] == 32_000
-    assert head_of(Head(system=""), "claude-unheard-of")["max_tokens"] == 8192
-    assert head_of(Head(system="", max_tokens=999_999), OLD)["max_tokens"] == 64_000
+@pytest.mark.parametrize(
+    ("head", "longest", "sent"),
+    [
+        (Head(system=""), 64_000, 32_000),
+        (Head(system=""), 4096, 4096),
+        (Head(system="", max_tokens=999_999), 64_000, 64_000),
+        (Head(system="", thinking_budget=40_000), 64_000, 48_192),
+    ],
+)
+def test_the_longest_answer_is_what_was_asked_for_or_the_models_within_reason(
+    head: Head, longest: int, sent: int
+) -> None:
+    data = Anthropic(longest).encode_head(head, OLD).data
+
+    assert json.loads(data + b"]}")["max_tokens"] == sent
 
 
 @pytest.mark.parametrize(
     ("head", "model", "expected"),
     [
         (
-            Head(system="", thinking_budget=4000, max_tokens=1000, temperature=0.5, top_p=0.5),
+            Head(system="", thinking_budget=4000, max_tokens=4000, temperature=0.5, top_p=0.5),
             OLD,
-            {"max_tokens": 5000, "thinking": {"type": "enabled", "budget_tokens": 4000}},
+            {"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
         ),
         (
             Head(system="", thinking_budget=4000, max_tokens=6000),
@@ -144,13 +155,14 @@ def test_the_longest_answer_is_the_models_within_reason() -> None:
             OLD,
             {"max_tokens": 6000, "thinking": {"type": "enabled", "budget_tokens": 1024}},
         ),
+        (Head(system="", thinking_budget=4000, max_tokens=1500), OLD, {"max_tokens": 1500}),
         (Head(system="", thinking_budget=0, temperature=1.5, max_tokens=9), OLD, {"max_tokens": 9, "temperature": 1.0}),
         (
-            Head(system="", reasoning_effort="high", max_tokens=9),
+            Head(system="", reasoning_effort="high", max_tokens=30_000),
             "claude-opus-4-5",
             {
-                "max_tokens": 24585,
-                "thinking": {"type": "enabled", "budget_tokens": 24576},
+                "max_tokens": 30_000,
+                "thinking": {"type": "enabled", "budget_tokens": 24_576},
                 "output_config": {"effort": "high"},
             },
         ),
@@ -182,7 +194,7 @@ def test_the_longest_answer_is_the_models_within_reason() -> None:
             },
         ),
     ],
-    ids=["budget", "room", "effort", "small", "off", "effort-4-5", "adaptive-4-6", "plain-4-7", "4-7", "5-5"],
+    ids=["tight", "room", "effort", "small", "no room", "off", "effort-4-5", "adaptive-4-6", "plain-4-7", "4-7", "5-5"],
 )
 def test_thinking_and_sampling_are_asked_for_as_each_model_takes_it(
     head: Head, model: str, expected: dict[str, object]

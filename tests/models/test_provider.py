@@ -205,3 +205,9 @@ def test_openai_gets_its_own_name_for_the_longest_answer() -> None:
     other = model("gpt-4o", acme("http://localhost"))
     assert b"max_completion_tokens" in own.encode_head(head).data
     assert b'"max_tokens"' in other.encode_head(head).data
+
+
+def test_a_format_that_wants_a_longest_answer_gets_the_operators() -> None:
+    config = acme("http://localhost", format="anthropic", models={"small": ModelInfo(max_output=2000)})
+
+    assert b'"max_tokens":2000' in model("small", config).encode_head(Head(system="")).data

@@ -1,6 +1,8 @@
 """Which model an agent gets."""
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +10,12 @@ from retinue.models.known import ModelInfo
 from retinue.models.names import ALIASES
 from retinue.models.provider import ProviderConfig, from_environment
 from retinue.models.resolve import ProviderModels
-from retinue.ports.model import Candidate, Model
+from retinue.ports.model import Candidate, Head, Model, Request
 from retinue.schema.agent import AgentDefinition, OpenAIEndpoint
+from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
 from retinue.schema.ids import AgentId
+from retinue.schema.message import Text, Turn
 
 ENV = {"OPENAI_API_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "GEMINI_API_KEY": "k3"}
 ROUTER = ProviderConfig(
@@ -306,3 +310,65 @@ def test_formats_that_are_not_ours_can_be_added() -> None:
     ProviderModels([config], extra_formats={"scripted": make}).resolve(agent("toy/x"))
 
     assert made == ["toy x"]
+
+
+@pytest.mark.spec("MOD-07")
+def test_a_pair_without_a_url_is_openais() -> None:
+    known = ProviderModels([], env=ENV, allowed_endpoints=[("", "TEAM_KEY")])
+    own = OpenAIEndpoint(api_key_env_var="TEAM_KEY")
+
+    assert found(known.resolve(agent("gpt-4o", openai=own), trusted=False)) == ["api.openai.com/gpt-4o"]
+
+
+@pytest.mark.spec("MOD-02")
+async def test_a_provider_is_asked_no_more_at_a_time_than_the_operator_allows() -> None:
+    now = most = 0
+    go = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal now, most
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"POST /v1/chat/completions" in head
+        now += 1
+        most = max(most, now)
+        if now == 2:
+            go.set()
+        await go.wait()
+        now -= 1
+        body = b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}'
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    config = ProviderConfig(name="box", format="openai-chat", base_url=url, concurrency=2)
+    known = ProviderModels([config])
+    model = known.resolve(agent("box/m"))[0].model
+    turn = model.encode_turn(Turn(role="user", parts=(Text(text="hi"),)))
+    request = Request(head=model.encode_head(Head(system="")), turns=[turn], stream=False)
+    async with server, asyncio.timeout(10):
+        answers = await asyncio.gather(*(model.ask(request) for _ in range(6)))
+        await known.close()
+
+    assert [a.parts for a in answers] == [(Text(text="hi"),)] * 6
+    assert most == 2
+
+
+def test_a_script_is_a_provider_too(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("answers:\n  - text: Hello.\n")
+    config = ProviderConfig(name="toy", format="scripted", base_url=str(script))
+
+    assert found(ProviderModels([config]).resolve(agent("toy/x"))) == ["toy/x"]
+
+
+async def test_other_providers_are_reached_through_the_bridge_which_is_not_loaded_before_it_is_asked() -> None:
+    config = ProviderConfig(name="fast", format="bridge", vendor="groq", key="GROQ_API_KEY")
+    known = ProviderModels([config])
+
+    (candidate,) = known.resolve(agent("fast/llama-3.3-70b-versatile"))
+
+    assert (candidate.model.name, candidate.model.format) == ("fast/llama-3.3-70b-versatile", "bridge")
+    assert candidate.model.price(Usage(input=1000)) is not None
+    await known.close()

@@ -17,7 +17,6 @@ import msgspec
 from retinue.models import failures
 from retinue.models.anthropic_reader import NAME, AnthropicReader, parse_message
 from retinue.models.encode import EMPTY, arguments, encode, media_note, opaque_for, open_object, outcome_text, wire_id
-from retinue.models.known import known
 from retinue.ports.model import Answer, Fragment, Head, Request
 from retinue.schema.agent import ReasoningEffort
 from retinue.schema.errors import ModelError
@@ -26,8 +25,8 @@ from retinue.schema.message import Call, Media, Outcome, Text, Thinking, Turn
 _OURS = frozenset({"model", "messages", "system", "tools", "stream", "mcp_servers"})
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _CACHED = {"type": "ephemeral"}
-_DEFAULT_OUTPUT = 8192
-_LARGEST_DEFAULT_OUTPUT = 32_000
+_DEFAULT_OUTPUT = 32_000
+_DEFAULT_ANSWER = 8192
 _SMALLEST_BUDGET = 1024
 _BUDGETS: Mapping[ReasoningEffort, int] = {"low": 2048, "medium": 8192, "high": 24576}
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
@@ -42,7 +41,14 @@ _THOUGHT = (
 
 
 class Anthropic:
-    """The format; it holds nothing."""
+    """The format.
+
+    Args:
+        max_output: The longest answer of the model it is used for.
+    """
+
+    def __init__(self, max_output: int = 8192) -> None:
+        self._max_output = max_output
 
     @property
     def name(self) -> str:
@@ -51,10 +57,10 @@ class Anthropic:
     def encode_head(self, head: Head, model: str) -> Fragment:
         """`mark` is where the thinking setting ends when `body` may have to leave it out, else -1."""
         can = _abilities(model)
-        thinking = _thinking(head, can)
-        budget = thinking.get("budget_tokens") if thinking else None
+        room = self._max_tokens(head)
+        thinking = _thinking(head, can, room)
         fields: dict[str, object] = {"thinking": thinking} if thinking else {}
-        fields |= {"model": model, "max_tokens": _max_tokens(head, model, budget if isinstance(budget, int) else 0)}
+        fields |= {"model": model, "max_tokens": room}
         fields |= _system_and_tools(head, can)
         if can.effort and (effort := _effort(head)):
             fields["output_config"] = {"effort": effort}
@@ -67,6 +73,11 @@ class Anthropic:
         data = open_object(fields, head.options, _OURS) + b',"messages":['
         removable = data.startswith(b'{"thinking":{"type":"enabled"')
         return Fragment(data, mark=data.index(b"}") + 2 if removable else -1)
+
+    def _max_tokens(self, head: Head) -> int:
+        """The API wants one, and counts thinking in it."""
+        wanted = head.max_tokens or max(_DEFAULT_OUTPUT, (head.thinking_budget or 0) + _DEFAULT_ANSWER)
+        return min(wanted, self._max_output)
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         blocks = list(_user(turn) if turn.role == "user" else _assistant(turn, model))
@@ -136,7 +147,7 @@ def _abilities(model: str) -> _Abilities:
     )
 
 
-def _thinking(head: Head, can: _Abilities) -> Mapping[str, object] | None:
+def _thinking(head: Head, can: _Abilities, room: int) -> Mapping[str, object] | None:
     budget = head.thinking_budget
     wanted = budget != 0 and (budget is not None or head.reasoning_effort is not None)
     if can.thinks or (wanted and can.adaptive and (budget is None or not can.budgets)):
@@ -146,8 +157,10 @@ def _thinking(head: Head, can: _Abilities) -> Mapping[str, object] | None:
     # Thinking within a budget can't be forced to call.
     if not wanted or head.tool_choice == "required":
         return None
-    tokens = budget or _BUDGETS[head.reasoning_effort or "medium"]
-    return {"type": "enabled", "budget_tokens": max(tokens, _SMALLEST_BUDGET)}
+    tokens = max(budget or _BUDGETS[head.reasoning_effort or "medium"], _SMALLEST_BUDGET)
+    # An answer must fit behind the thinking, and both in what the request may cost.
+    tokens = tokens if tokens < room else room // 2
+    return {"type": "enabled", "budget_tokens": tokens} if tokens >= _SMALLEST_BUDGET else None
 
 
 def _effort(head: Head) -> ReasoningEffort | None:
@@ -157,16 +170,6 @@ def _effort(head: Head) -> ReasoningEffort | None:
     if budget <= _BUDGETS["low"]:
         return "low"
     return "medium" if budget <= _BUDGETS["medium"] else "high"
-
-
-def _max_tokens(head: Head, model: str, budget: int) -> int:
-    """The API wants one; it counts thinking, so a budget to think comes on top of what was asked for."""
-    info = known(model)
-    largest = info.max_output if info is not None and info.max_output is not None else None
-    wanted = head.max_tokens or min(largest or _DEFAULT_OUTPUT, _LARGEST_DEFAULT_OUTPUT)
-    if wanted <= budget:
-        wanted += budget
-    return min(wanted, largest) if largest is not None else wanted
 
 
 def _system_and_tools(head: Head, can: _Abilities) -> Mapping[str, object]:

@@ -23,7 +23,7 @@ BASE_URLS: Mapping[str, str] = {
 }
 
 
-def load_format(name: str, **settings: str) -> Format:
+def load_format(name: str, **settings: str | int) -> Format:
     """Import a format's module and make the format."""
     module, _, attribute = FORMATS[name].partition(":")
     made: Format = getattr(import_module(module), attribute)(**settings)

@@ -211,6 +211,8 @@ class WireModel:
 
     @cached_property
     def _format(self) -> Format:
+        if self._config.format == "anthropic":
+            return load_format("anthropic", max_output=self.max_output)
         if self._config.format != "openai-chat":
             return load_format(self._config.format)
         field = "max_completion_tokens" if self._config.host == OPENAI_HOST else "max_tokens"

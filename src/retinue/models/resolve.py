@@ -35,7 +35,7 @@ class ProviderModels:
         aliases: The operator's names for models, over the shipped ones; case is ignored.
         env: Where keys are looked up.
         allowed_endpoints: The (base_url, variable) pairs that any definition may use;
-            a pair without a key has an empty variable.
+            an empty URL is OpenAI's, an empty variable means without a key.
         extra_formats: How to make models of formats that are not ours.
     """
 
@@ -54,7 +54,7 @@ class ProviderModels:
         self._aliases = {k.casefold(): v for k, v in {**names.ALIASES, **(aliases or {})}.items()}
         self._default_model = default_model
         self._env = env or {}
-        self._allowed = {_pair(*pair) for pair in allowed_endpoints}
+        self._allowed = {_pair(base or BASE_URLS["openai-chat"], variable) for base, variable in allowed_endpoints}
         self._transport = transport or Transport()
         self._makers: dict[str, ModelMaker] = {
             **dict.fromkeys(FORMATS, self._wire),
@@ -83,7 +83,7 @@ class ProviderModels:
             places += self._named(fallback, order, problems)
         found: dict[str, Candidate] = {}
         for config, model, note in places:
-            made = self._model(config, model)
+            made = self._model(config, model, definition.id)
             if note is None and found:
                 note = f"a fallback of {next(iter(found))}"
             elif note is None and problems:
@@ -226,11 +226,20 @@ class ProviderModels:
             f"no model for agent {definition.id!r}: {why}. Configured: {', '.join(shown) or 'no provider'}", hint=_HOW
         )
 
-    def _model(self, config: ProviderConfig, model: str) -> Model:
+    def _model(self, config: ProviderConfig, model: str, agent: str) -> Model:
         key = (f"{config.name} {config.url} {config.key_source}", model)
         if key not in self._models:
             self._models[key] = self._makers[config.format](config, model)
-        return self._models[key]
+        return self._seen_by(agent, key) if config.format == "scripted" else self._models[key]
+
+    def _seen_by(self, agent: str, key: tuple[str, str]) -> Model:
+        """A script's rules tell agents apart, so each agent has a view of its own of the one script."""
+        from retinue.models.scripted import ScriptedModel
+
+        shared, own = self._models[key], (f"{key[0]} {agent}", key[1])
+        if own not in self._models and isinstance(shared, ScriptedModel):
+            self._models[own] = shared.for_agent(agent)
+        return self._models.get(own, shared)
 
     def _wire(self, config: ProviderConfig, model: str) -> Model:
         limit = self._limits.get(config.name)
