@@ -46,3 +46,12 @@ def ceiling(
     """
     own = tuple(Tier(t.name, t.rules, counts=_DENIES) for t in caller if t.name != "agent")
     return merge(inherited, own, (planning,) if planning else ())
+
+
+def denies(tiers: Sequence[Tier]) -> tuple[Rule, ...]:
+    """Return a ceiling as one list of rules, for the log.
+
+    Exceptions that an author made to a deny are left out: in one list they would
+    loosen the denies of others.
+    """
+    return tuple(dict.fromkeys(rule for tier in tiers for rule in tier.rules if rule.verdict == "deny"))

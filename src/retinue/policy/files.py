@@ -1,6 +1,6 @@
 """Decides whether an operation on a file may happen, on what its path resolves to.
 
-Resolving belongs to the tools, which open the file, describe it as a `Target`
+Resolving belongs to the tools, which find the file, describe it as a `Target`
 and use the same descriptor afterwards. Nothing here touches the disk.
 """
 
@@ -9,32 +9,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from retinue.policy.patterns import expand_home, overlap
 from retinue.policy.rules import EDIT, Tier, authorize, strictest
-from retinue.schema.permission import Decision, Verdict
-
-FileOp = Literal["read", "write", "create", "delete", "rename"]
-FileKind = Literal["regular", "folder", "missing", "special"]
-"""special: a FIFO, a device or a socket."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A file as it was asked for and as it was found."""
-
-    asked: str
-    """Absolute, `..` and links unresolved."""
-    real: str
-    """Absolute, every link followed; for a new file its parent's real path and its name."""
-    kind: FileKind = "regular"
-    aliases: tuple[str, ...] = ()
-    """Other real paths of the same file: its hard links, as far as they are known."""
-    unknown_links: bool = False
-    """It has more hard links than `aliases` tells."""
-    pattern: bool = False
-    """The path is a shell pattern and stands for every file it matches."""
+from retinue.ports.tool import Op, Target
+from retinue.schema.permission import Decision, Rule, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,41 +42,43 @@ _PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem|auxv)|/proc/k
 
 
 def judge_file(
-    op: FileOp,
     target: Target,
     place: Place,
     *,
     tiers: Sequence[Tier],
     fallback: Verdict,
     tool: str | None = None,
+    pattern: bool = False,
 ) -> Decision:
-    """Return whether `op` may happen.
+    """Return whether `target.op` may happen.
 
     Args:
-        op: What happens to the file.
-        target: The file.
+        target: The file as it was asked for and as it was found.
         place: The workspace and what is special around it.
-        tiers: Rules about `read` and `edit`; patterns match the path within the
+        tiers: Rules about `read` and `edit`; their patterns match the path within the
             workspace, or the whole path when they are written from the root.
         fallback: For a file in the workspace that no rule matches.
         tool: The tool's name in rules, when it is not `read` or `edit`.
+        pattern: The path is a shell pattern and stands for every file it matches.
     """
-    tool = tool or ("read" if op == "read" else EDIT)
-    names = (target.real, *target.aliases)
-    if refused := _refused(op, target, place, names):
+    tool = tool or ("read" if target.op == "read" else EDIT)
+    if refused := _refused(target, place):
         return Decision(verdict="deny", reason=refused)
-    inside = within(target.real, place.workspace)
-    if op != "read" and not inside and within(os.path.normpath(target.asked), place.workspace):
-        return Decision(verdict="deny", reason=f"{target.asked} leads out of the workspace, to {target.real}")
-    decision = _by_rules(tool, target, names, place, tiers, fallback)
+    inside = within(target.path, place.workspace)
+    if target.op != "read" and not inside and within(os.path.normpath(target.asked), place.workspace):
+        return Decision(verdict="deny", reason=f"{target.asked} leads out of the workspace, to {target.path}")
+    decision = _by_rules(tool, target, place, tiers, fallback)
     if decision.verdict != "allow":
         return decision
-    if target.unknown_links and any(rule.verdict == "deny" for tier in tiers for rule in tier.about(tool)):
+    denies = [rule for tier in tiers for rule in tier.about(tool) if rule.verdict == "deny"]
+    if denies and target.more_names:
         return Decision(verdict="ask", reason=f"{target.asked} has other names, and one may be denied")
-    own = op == "read" and any(within(target.real, folder) for folder in place.own)
+    if denies and pattern and (rule := _may_match(target.path, denies, place)):
+        return Decision(verdict="ask", reason=f"{target.path} may match a file that is denied", rule=rule)
+    own = target.op == "read" and any(within(target.path, folder) for folder in place.own)
     if inside or own or (decision.rule and expand_home(decision.rule.pattern, place.home).startswith("/")):
         return decision
-    return Decision(verdict="ask", reason=f"{target.real} is outside the workspace")
+    return Decision(verdict="ask", reason=f"{target.path} is outside the workspace")
 
 
 def within(path: str, folder: str) -> bool:
@@ -124,54 +105,52 @@ def hidden(place: Place, tiers: Sequence[Tier], tool: str = "read") -> Callable[
         return None
 
     def denied(path: str) -> bool:
-        return _by_rules(tool, Target(path, path), (path,), place, tiers, "allow").verdict == "deny"
+        return _by_rules(tool, lexical("read", path), place, tiers, "allow").verdict == "deny"
 
     return denied
 
 
-def lexical(path: str, *, pattern: bool = False) -> Target:
+def lexical(op: Op, path: str) -> Target:
     """Return a target that nobody has resolved, for explanations and tests."""
-    real = os.path.normpath(path)
-    return Target(asked=path, real="/" + real.lstrip("/"), pattern=pattern)
+    return Target(op=op, asked=path, path="/" + os.path.normpath(path).lstrip("/"))
 
 
-def _refused(op: FileOp, target: Target, place: Place, names: Sequence[str]) -> str:
+def _refused(target: Target, place: Place) -> str:
+    names = (target.path, *target.names)
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in target.asked):
         return "the name holds control characters"
-    if target.kind == "special":
-        return f"{target.real} is not a regular file"
+    if target.kind == "other":
+        return f"{target.path} is not a regular file"
     if any(_PROCESS.fullmatch(name) for name in names):
-        return f"{target.real} holds secrets of processes"
-    if op == "read":
+        return f"{target.path} holds secrets of processes"
+    if target.op == "read":
         return ""
     for name in (*names, os.path.normpath(target.asked)):
         if protected(name, place):
             return f"{name} is protected: no agent changes it"
-    if op in ("delete", "rename") and any(within(place.workspace, name) for name in names):
-        return f"{target.real} holds the workspace"
+    if target.op in ("delete", "rename") and any(within(place.workspace, name) for name in names):
+        return f"{target.path} holds the workspace"
     return ""
 
 
-def _by_rules(
-    tool: str, target: Target, names: Sequence[str], place: Place, tiers: Sequence[Tier], fallback: Verdict
-) -> Decision:
+def _by_rules(tool: str, target: Target, place: Place, tiers: Sequence[Tier], fallback: Verdict) -> Decision:
     """The strictest over the file's real names; the name it was asked by can only add a deny."""
 
     def judged(name: str) -> Decision:
         first, *rest = _spellings(name, place)
         return authorize(tool, first, tiers, fallback=fallback, also=rest, home=place.home, rooted=name)
 
-    decisions = [judged(name) for name in names]
     asked = os.path.normpath(target.asked)
-    if asked not in names and (other := judged(asked)).verdict == "deny":
+    if asked != target.path and (other := judged(asked)).verdict == "deny":
         return other
-    decision = strictest(decisions) or decisions[0]
-    if target.pattern and decision.verdict == "allow":
-        spellings = (*_spellings(target.real, place), target.real)
-        for rule in (rule for tier in tiers for rule in tier.about(tool) if rule.verdict == "deny"):
-            if any(overlap(expand_home(rule.pattern, place.home), spelling) for spelling in spellings):
-                return Decision(verdict="ask", reason=f"{target.real} may match a file that is denied", rule=rule)
-    return decision
+    first = judged(target.path)
+    return strictest((first, *(judged(name) for name in target.names))) or first
+
+
+def _may_match(path: str, rules: Sequence[Rule], place: Place) -> Rule | None:
+    spellings = (*_spellings(path, place), path)
+    patterns = ((rule, expand_home(rule.pattern, place.home)) for rule in rules)
+    return next((rule for rule, pattern in patterns if any(overlap(pattern, s) for s in spellings)), None)
 
 
 def _spellings(name: str, place: Place) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from retinue.policy.files import FileOp
 from retinue.policy.rules import strictest
 from retinue.policy.shell.programs import FREE, risky_variable
 from retinue.policy.shell.script import RESERVED, Doubt, Part, Redirect, Scope, Simple, parse
-from retinue.policy.shell.words import Word
+from retinue.policy.shell.words import Word, decode_ansi
+from retinue.ports.tool import Op
 from retinue.schema.permission import STRICTNESS, CommandDecision, Decision, Rule, Verdict
 
 
@@ -21,7 +21,7 @@ from retinue.schema.permission import STRICTNESS, CommandDecision, Decision, Rul
 class FileUse:
     """What a command does to a file; the path is absolute and not resolved."""
 
-    op: FileOp
+    op: Op
     path: str
     pattern: bool = False
     fallback: Verdict = "allow"
@@ -41,7 +41,9 @@ class Risk:
 
 
 _FREE_PATHS = re.compile(r"/dev/(?:null|zero|stdin|stdout|stderr|tty|fd/\d+)")
+_MISPLACED = RESERVED - {"time", "coproc", "[["}
 _STANDARD = frozenset(("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"))
+_BLANK = re.compile(r"\s").search
 _SEPARATORS = re.compile(r"[\s;&|()<>{}`$]+")
 _DEEPEST = 8
 _MOST_PROBES = 2000
@@ -156,6 +158,7 @@ class Judgement:
         if decision.rule is None or (decision.verdict == "allow" and not value.known):
             decision = Decision(verdict="ask", reason=f"{name} runs a program or changes where programs are found")
         self.entries.append((text, decision))
+        self.deny_in(value.text)
 
     def redirect(self, redirect: Redirect) -> None:
         if redirect.kind == "text":
@@ -165,7 +168,7 @@ class Judgement:
         if redirect.kind != "read":
             self.use("write", redirect.target, fallback="ask")
 
-    def use(self, op: FileOp, word: Word, *, fallback: Verdict = "allow") -> None:
+    def use(self, op: Op, word: Word, *, fallback: Verdict = "allow") -> None:
         """Judge a file that a word names, from every directory the script may be in."""
         text = word.text if word.known else word.lead
         if word.known and _FREE_PATHS.fullmatch(text):
@@ -193,11 +196,11 @@ class Judgement:
         this one too where it names its program.
         """
         name = words[0]
-        if not name.known or name.glob or re.search(r"\s", name.text) or not name.text:
+        if not name.known or name.glob or _BLANK(name.text) or not name.text:
             self.ask(joined(words), "the command's name is only known when it runs")
             self.probe(words if name.known else words[1:])
             return
-        if name.bare and name.text in RESERVED - {"time", "coproc", "[["}:
+        if name.bare and name.text in _MISPLACED:
             self.ask(joined(words), f"a reserved word where none belongs: {name.text}")
             if len(words) > 1:
                 self.command(words[1:], part)
@@ -245,7 +248,11 @@ class Judgement:
             if decision.verdict == "deny":
                 self.entries.append((joined(words[index:]), decision))
             if re.search(r"[\s;|&]", word.text):
-                self.deny_in(word.text)
+                # Code may follow an option's letter, a name, or git's mark for a shell alias.
+                for code in {word.text, word.text[2:], word.text.partition("=")[2].lstrip("!")}:
+                    self.deny_in(code)
+            elif not word.known:
+                self.scan(word.text)
 
     def deny_in(self, code: str) -> None:
         """Judge text that may be code for its denies only."""
@@ -255,7 +262,9 @@ class Judgement:
 
     def scan(self, text: str) -> None:
         """Look for denied commands in text without structure: each word may start one."""
-        for cleaned in (re.sub(r"[\"'\\]", "", text), re.sub(r"[\"'\\]", " ", text)):
+        for _ in range(3):
+            text = decode_ansi(text.replace("'\"'\"'", "'"))
+        for cleaned in (re.sub(r"[\"'\\]", "", text), re.sub(r"[\"'\\,]", " ", text)):
             words = [word for word in _SEPARATORS.split(cleaned) if word][:_MOST_PROBES]
             for index in range(len(words)):
                 decision = self.rule([Word(word) for word in words[index : index + 8]])
@@ -266,7 +275,7 @@ class Judgement:
 
 def joined(words: Sequence[Word]) -> str:
     """Return a command as rules match it: words apart by one blank, quoted where a blank is part of one."""
-    return " ".join(f"'{word.text}'" if not word.text or re.search(r"\s", word.text) else word.text for word in words)
+    return " ".join([f"'{w.text}'" if not w.text or (w.known and _BLANK(w.text)) else w.text for w in words])
 
 
 def replace_decision(decision: Decision, verdict: Verdict, reason: str) -> Decision:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from retinue.policy.files import FileOp
 from retinue.policy.shell.words import names
+from retinue.ports.tool import Op
 
 Role = Literal[
     "plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap", "env"
@@ -34,12 +34,14 @@ class Program:
     """First arguments that do so."""
     skip: int = 0
     """Arguments of its own before the command, or before the files."""
-    files: FileOp | None = None
+    files: Op | None = None
     """What it does to the files in its arguments."""
-    last: FileOp | None = None
+    last: Op | None = None
     """What it does to the last one, when that differs."""
     code: re.Pattern[str] | None = None
     """Program text in its first argument that is known to be harmless."""
+    assigns: bool = False
+    """Variables may be set between its options and the command."""
     stdin: bool = False
     """Runs what it reads when it is given no file."""
 
@@ -57,7 +59,7 @@ _AWK = re.compile(r"(?:(?!system|getline|\|(?!\|)|>|@|printf?\s*\()[^\n]|\|\|)*"
 PROGRAMS: dict[str, Program] = _table(
     {
         "nohup setsid builtin busybox toybox": Program("wrap"),
-        "time": Program("wrap", values=names("-o --output -f --format"), risks=names("-o --output")),
+        "time": Program("wrap", assigns=True, values=names("-o --output -f --format"), risks=names("-o --output")),
         "timeout": Program("wrap", values=names("-s --signal -k --kill-after"), skip=1),
         "nice": Program("wrap", values=names("-n --adjustment")),
         "ionice": Program("wrap", values=names("-c -n --class --classdata"), risks=names("-p -P -u --pid")),
@@ -65,7 +67,9 @@ PROGRAMS: dict[str, Program] = _table(
         "chrt taskset": Program("wrap", risks=names("-p --pid"), skip=1),
         "command": Program("wrap"),
         "exec": Program("wrap", values=names("-a")),
-        "env": Program("env", values=names("-u --unset -C --chdir"), risks=names("-S --split-string -C --chdir")),
+        "env": Program(
+            "wrap", assigns=True, values=names("-u --unset -C --chdir"), risks=names("-S --split-string -C --chdir")
+        ),
         "xargs": Program(
             "xargs",
             values=names("-I -n -P -L -s -d -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"),
@@ -76,6 +80,7 @@ PROGRAMS: dict[str, Program] = _table(
         ),
         "doas": Program("guard", values=names("-u -C")),
         "chroot": Program("guard", skip=1),
+        "coproc": Program("guard", assigns=True),
         "eval": Program("join"),
         "watch": Program("join", values=names("-n --interval -q --equexit")),
         "bash sh zsh dash ksh ash fish mksh rbash": Program("shell"),
@@ -85,7 +90,7 @@ PROGRAMS: dict[str, Program] = _table(
         "find": Program("find"),
         "git": Program("git"),
         "su runuser ssh docker podman nerdctl kubectl nsenter unshare firejail bwrap systemd-run screen tmux script "
-        "expect parallel entr watchexec crontab at batch flock strace ltrace gdb lldb valgrind perf coproc vi vim nvim "
+        "expect parallel entr watchexec crontab at batch flock strace ltrace gdb lldb valgrind perf vi vim nvim "
         "view nano emacs ed ex less more man alias bind complete compgen enable mapfile readarray fc hash "
         "fd fdfind rsync scp sftp osascript pkexec setpriv runcon sg newgrp chpst start-stop-daemon".strip(): Program(
             "opaque"

@@ -69,7 +69,7 @@ def unwrap(state: Judgement, words: Sequence[Word], part: Simple, decision: Deci
     found = Found()
     known = program(name)
     call = _Call(state, words, part, decision, known or Program(), found)
-    if name in EVALUATORS and not (name == "printf" and words[1:2] and words[1].text != "-v"):
+    if name in EVALUATORS and not (name == "printf" and words[1:2] and not words[1].text.startswith("-v")):
         for word in words[1:]:
             if "$(" in word.text or "`" in word.text:
                 state.apart(word.text)
@@ -125,6 +125,8 @@ def _check_options(call: _Call, options: Sequence[Word], risks: frozenset[str]) 
     for option in options:
         if token := _risky(option, risks):
             call.risk(token, f"{call.name} {token} runs a program, writes or looks elsewhere")
+            if not call.program.stdin:
+                call.state.probe(call.words[1:])
         elif not option.known:
             call.risk("", f"an argument of {call.name} is only known when it runs and may be an option")
 
@@ -175,7 +177,7 @@ def _wrap(call: _Call) -> None:
     while index < len(call.words):
         word = call.words[index]
         if not word.known:
-            call.state.probe(call.words[index + 1 :])
+            call.state.probe(call.words[index:])
             call.risk("", f"an argument of {call.name} is only known when it runs")
         elif word.text == "--":
             index += 1
@@ -188,7 +190,7 @@ def _wrap(call: _Call) -> None:
                 call.risk(token, f"{call.name} {token} runs a program, writes or looks elsewhere")
                 call.state.probe(call.words[index:])
             index += word.text in call.program.values
-        elif call.program.role == "env" and re.match(r"\w+=", word.text):
+        elif call.program.assigns and re.match(r"\w+=", word.text):
             name, _, value = word.text.partition("=")
             if risky_variable(name):
                 call.state.variable(name, plain(value))
@@ -239,8 +241,7 @@ def _shell(call: _Call) -> None:
     if takes_code and rest:
         _code(call, rest[0], rest[1:])
     elif rest and not reads_input:
-        if not rest[0].known:
-            call.state.probe(rest)
+        call.state.probe(rest)
         call.risk("", f"{call.name} runs a file whose content is not judged")
         call.state.use("read", rest[0])
     elif not any(word.text in QUERIES for word in words[1:]):
@@ -273,6 +274,8 @@ def _source(call: _Call) -> None:
     call.risk("", "it runs a file whose content is not judged")
     for word in call.words[1:2]:
         call.state.use("read", word)
+        if word.text.startswith("/dev/"):
+            call.state.ask(call.name, "it runs what it reads from a pipe")
 
 
 def _trap(call: _Call) -> None:
@@ -356,6 +359,7 @@ def _git(call: _Call) -> None:
         word = words[index]
         if token := _risky_global(word):
             call.risk(token, f"git {token} runs a program or looks elsewhere")
+            call.state.probe(words[index:])
         elif not word.known:
             call.risk("", "an argument of git is only known when it runs and may be an option")
         if word.text == "-C" and index + 1 < len(words):
@@ -368,6 +372,7 @@ def _git(call: _Call) -> None:
     _check_options(call, options, GIT_ANY | GIT_SUBCOMMANDS.get(sub, frozenset()))
     if sub in GIT_ASK and not _reads_only(sub, words[index + 1 :]):
         call.risk(sub, f"git {sub} runs programs or changes settings")
+        call.state.probe(words[index + 1 :])
     if rest and rest[0].text in GIT_SUBCOMMANDS.get(sub, frozenset()):
         call.risk(rest[0].text, f"git {sub} {rest[0].text} runs programs, writes or looks elsewhere")
     if any(re.match(r"[\w+-]+::", word.text) for word in rest):
@@ -392,7 +397,6 @@ def _reads_only(sub: str, words: Sequence[Word]) -> bool:
 _ROLES: dict[Role, Callable[[_Call], None]] = {
     "plain": _plain,
     "wrap": _wrap,
-    "env": _wrap,
     "guard": _guard,
     "opaque": _opaque,
     "join": _join,

@@ -17,6 +17,7 @@ _SCOPES: dict[str, ScopeKind] = {
     **dict.fromkeys(("if_statement", "elif_clause", "else_clause", "case_statement", "case_item"), "branch"),
     **dict.fromkeys(("for_statement", "while_statement", "c_style_for_statement"), "loop"),
 }
+_COMMANDS = ("command", "declaration_command", "unset_command")
 _REDIRECTS = frozenset(("file_redirect", "heredoc_redirect", "herestring_redirect"))
 _WORDS = names(
     "word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion "
@@ -25,7 +26,7 @@ _WORDS = names(
 )
 _EXPRESSIONS = _WORDS | names(
     "test_command unary_expression binary_expression postfix_expression ternary_expression parenthesized_expression "
-    "subscript array string_content heredoc_body heredoc_content"
+    "subscript array string_content heredoc_body heredoc_content file_descriptor file_redirect herestring_redirect"
 )
 _BLOCKS = frozenset(("program", "compound_statement", "do_group", "negated_command", "variable_assignments"))
 _SINGLY_QUOTED = frozenset(("raw_string", "ansi_c_string"))
@@ -39,6 +40,7 @@ _HIDDEN_VALUES = re.compile(
 )
 _PLAIN_VALUE = re.compile(r"[\w./:@%+,*?=\[\]-]+")
 _MOST_VALUES = 16
+_DELIMITER = re.compile(r"\\?[\w.-]+|'[^'\n]*'|\"[^\"\\$`\n]*\"")
 
 _Values = Mapping[str, tuple[str, ...]]
 _Group = list["Node"] | Word
@@ -95,6 +97,8 @@ class _Walker:
         self.parts: list[Part] = []
         self.dormant: list[str] = []
         self.evaluates = False
+        self.carried: dict[int, Sequence[Node]] = {}
+        """Redirections that belong to a command further down."""
         self.feed: tuple[tuple[Word, ...], tuple[Word, ...]] = ((), ())
 
     def finish(self, *, broken: bool) -> tuple[Part, ...]:
@@ -164,8 +168,11 @@ class _Walker:
             if child.is_named:
                 self.visit(child)
             at = child.end_byte
+        text = self.source[at : node.end_byte].decode()
         if kind not in _SINGLY_QUOTED:
-            self.literal(self.source[at : node.end_byte].decode())
+            self.literal(text)
+        elif OPENING.search(text):
+            self.dormant.append(text[1:-1])
 
     def literal(self, text: str) -> None:
         if OPENING.search(text):
@@ -210,27 +217,38 @@ class _Walker:
         self.simple([], [node], [])
 
     def redirected(self, node: "Node") -> None:
-        body = node.child_by_field_name("body")
-        redirects = [child for child in node.children if child.type in _REDIRECTS]
+        """The parser gives redirections to a whole chain; bash gives them to its last command."""
+        redirects = [*(c for c in node.children if c.type in _REDIRECTS), *self.carried.pop(node.id, ())]
+        body = last = node.child_by_field_name("body")
+        while last is not None and last.type in ("list", "pipeline", "negated_command"):
+            last = last.children[-1]
         for child in node.children:
             if child.type not in _REDIRECTS and child != body:
                 self.visit(child)
-        if body is not None and body.type in ("command", "declaration_command", "unset_command"):
-            self.command(body, redirects)
+        if body is None or last is None or last.type not in (*_COMMANDS, "redirected_statement"):
+            if body is not None:
+                self.visit(body)
+            self.simple([], [], redirects)
             return
-        if body is not None:
-            self.visit(body)
-        self.simple([], [], redirects)
+        self.carried[last.id] = redirects
+        self.visit(body)
 
-    def command(self, node: "Node", redirects: Sequence["Node"] = ()) -> None:
+    def command(self, node: "Node") -> None:
+        redirects = self.carried.pop(node.id, ())
         groups: list[_Group] = []
         assigns: list[Node] = []
         marks: list[Node] = []
         at = node.start_byte
         for child in (*node.children, *redirects):
             groups += self.lost(at, child.start_byte)
+            if _text(child).startswith("\n"):
+                # The parser takes a line that starts with a backslash for more of the line before.
+                self.parts.append(Doubt("a line that starts with a backslash", code=self.rest(child, node)))
+                break
             touches = at == child.start_byte
             at = child.end_byte
+            if node.type == "declaration_command" and re.match(r"[-+]\w*i", _text(child)):
+                self.evaluates = True
             if child.type == "variable_assignment":
                 assigns.append(child)
             elif child.type in _REDIRECTS:
@@ -244,6 +262,9 @@ class _Walker:
                 groups.append([child])
         self.simple(groups, assigns, marks)
 
+    def rest(self, child: "Node", node: "Node") -> str:
+        return self.source[child.start_byte : node.end_byte].decode().lstrip("\n")
+
     def lost(self, start: int, end: int) -> list[_Group]:
         """Return words that the parser leaves out of the tree, a lone `-` before a here-document for one."""
         text = self.source[start:end].replace(b"\\\n", b" ").decode()
@@ -256,6 +277,8 @@ class _Walker:
         after: list[Node] = []
         for redirect in redirects:
             groups += self.extra_words(redirect, after)
+            if redirect.type != "heredoc_redirect":
+                self.expression(redirect)
         for group in groups:
             for node in group if isinstance(group, list) else ():
                 self.visit(node)
@@ -272,7 +295,7 @@ class _Walker:
                 redirects=tuple(
                     redirect
                     for node, body in zip(redirects, bodies, strict=True)
-                    for redirect in ((Redirect("text", body),) if body else self.redirect(node, values))
+                    for redirect in ((Redirect("text", body),) if body is not None else self.redirect(node, values))
                 ),
                 fed_by=feed[0],
                 fed_text=feed[1],
@@ -322,27 +345,41 @@ class _Walker:
             after += [n for n in redirect.children if n.type == "pipeline"] + redirect.children_by_field_name("right")
         return groups
 
-    def here_body(self, node: "Node") -> Word | None:
-        start = next((_text(c) for c in node.children if c.type == "heredoc_start"), "")
-        body = next((c for c in node.children if c.type == "heredoc_body"), None)
-        expands = not set(start) & set("'\"\\")
+    def here_body(self, node: "Node") -> Word:
+        parts = {child.type: child for child in node.children}
+        start, body, end = (parts.get(kind) for kind in ("heredoc_start", "heredoc_body", "heredoc_end"))
+        written = _text(start) if start else ""
+        expands = not set(written) & set("'\"\\")
         for child in node.children:
             if child.is_error or child.type == "file_redirect":
                 self.visit(child)
+        if end is None or not _DELIMITER.fullmatch(written) or end.start_byte != self.here_end(node, written):
+            self.parts.append(Doubt("a here-document whose end is unclear", scan=self.source.decode()))
         if body is None or not _text(body):
             return here_text(self.bodies.pop(0) if self.bodies and not expands else "", expands=False)
         if expands:
             self.visit(body)
         return here_text(_text(body), expands=expands)
 
+    def here_end(self, node: "Node", written: str) -> int:
+        """Return where bash ends a here-document: the parser takes an indented delimiter for one too."""
+        delimiter = written.strip("'\"\\").encode()
+        at = self.source.find(b"\n", node.start_byte) + 1
+        while at > 0:
+            line, newline, _ = self.source[at:].partition(b"\n")
+            tabs = len(line) - len(line.lstrip(b"\t")) if _text(node).startswith("<<-") else 0
+            if line[tabs:] == delimiter:
+                return at + tabs
+            at = at + len(line) + 1 if newline else 0
+        return -1
+
     def redirect(self, node: "Node", values: Mapping[str, str]) -> tuple[Redirect, ...]:
         operator = next((c.type for c in node.children if not c.is_named), "")
         if node.type == "herestring_redirect":
-            return (Redirect("text", self.word(node.children[1:], values)),)
+            return (Redirect("text", self.word([c for c in node.children if c.is_named], values)),)
         targets = node.children_by_field_name("destination")[:1]
         if not targets:
             return ()
-        self.visit(targets[0])
         word = self.word(targets, values)
         if operator in (">&", "<&") and word.known and re.fullmatch(r"\d+-?|-", word.text):
             return ()
@@ -351,9 +388,7 @@ class _Walker:
 
 
 _VISITORS: dict[str, Callable[[_Walker, "Node"], None]] = {
-    "command": _Walker.command,
-    "declaration_command": _Walker.command,
-    "unset_command": _Walker.command,
+    **dict.fromkeys(_COMMANDS, _Walker.command),
     "variable_assignment": _Walker.assignment,
     "redirected_statement": _Walker.redirected,
     "list": _Walker.chain,

@@ -40,6 +40,7 @@ OPENING = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({\[])")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _GLOB = re.compile(r"[*?\[]")
 _ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ANSI_STRING = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ANSI_NAMES = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _PLACES = {"HOME": "~", "PWD": "."}
 
@@ -56,6 +57,8 @@ def plain(text: str) -> Word:
 
 def decode(nodes: Sequence["Node"], source: bytes, values: Mapping[str, str]) -> Word:
     """Return the word that adjacent `nodes` make; `values` are variables with one plain value."""
+    if len(nodes) > 1 and nodes[0].type == "$" and nodes[1].type == "string":
+        nodes = nodes[1:]  # $"…": a translation, the text itself unless one is installed
     pieces = [piece for node in nodes for piece in _pieces(node, source, values, quoted=False)]
     text = "".join(piece[0] for piece in pieces)
     shape = "".join(piece[1] for piece in pieces)
@@ -72,8 +75,13 @@ def decode(nodes: Sequence["Node"], source: bytes, values: Mapping[str, str]) ->
         splits=braces or _SPLIT in shape,
         glob=bool(_GLOB.search(shape)),
         bare=known and _QUOTED not in shape,
-        tilde=shape.startswith("~"),
+        tilde=next((piece[1].startswith("~") for piece in pieces if piece[0]), False),
     )
+
+
+def decode_ansi(text: str) -> str:
+    """Return `text` with its `$'…'` strings decoded and unquoted."""
+    return _ANSI_STRING.sub(lambda m: _ANSI.sub(_ansi, m[1]), text)
 
 
 def here_text(body: str, *, expands: bool) -> Word:
@@ -91,7 +99,7 @@ def _pieces(node: "Node", source: bytes, values: Mapping[str, str], *, quoted: b
     if kind == "raw_string":
         yield _quoted(_text(node)[1:-1])
     elif kind == "ansi_c_string":
-        yield _quoted(_ANSI.sub(_ansi, _text(node)[2:-1]))
+        yield _quoted(decode_ansi(_text(node)))
     elif kind in ("string", "translated_string"):
         yield from _string(node, source, values)
     elif kind in ("concatenation", "command_name"):

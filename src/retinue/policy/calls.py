@@ -1,0 +1,107 @@
+"""Decides on a whole call: the one place that knows which judge a tool's resource needs.
+
+A shell command is parsed, files are judged by what they resolve to, a URL by
+where it leads, anything else by its rules alone. Grants come last.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from retinue.policy.files import Place, judge_file, lexical
+from retinue.policy.network import judge_url
+from retinue.policy.rules import Tier, apply_grants, authorize, strictest
+from retinue.policy.shell.judge import judge_command
+from retinue.policy.shell.judgement import FileUse
+from retinue.ports.memory import Grant
+from retinue.ports.tool import Op, Target
+from retinue.schema.permission import Decision, Verdict
+
+Resolve = Callable[[Op, str], Target]
+"""Finds what an absolute path leads to; the default follows no links."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """Everything that has a say in a thread's calls."""
+
+    tiers: tuple[Tier, ...]
+    fallback: Verdict
+    place: Place
+    grants: Sequence[Grant] = ()
+    thread: str = ""
+    definition_hash: str = ""
+    hosts: frozenset[str] = field(default_factory=frozenset[str])
+    """`host:port` pairs that the operator allows."""
+
+
+def judge_call(
+    authority: Authority,
+    tool: str,
+    resource: str,
+    *,
+    targets: Sequence[Target] = (),
+    digest: str = "",
+    cwd: str = "",
+    resolve: Resolve = lexical,
+) -> Decision:
+    """Return the decision on one call.
+
+    Args:
+        authority: Rules, grants and the workspace.
+        tool: The tool's name.
+        resource: What its rules match on.
+        targets: The files that the tool says it will touch, or the URL.
+        digest: `call_digest` of the call, for grants that bind to it.
+        cwd: Where a command runs, absolute; the workspace when it is empty.
+        resolve: Finds files that a command names.
+    """
+    if tool == "bash":
+        decision = _shell(authority, resource, cwd or authority.place.workspace, resolve)
+    elif files := [target for target in targets if target.op != "fetch"]:
+        decision = strictest(judge_target(authority, target, tool) for target in files)
+    elif tool == "webfetch":
+        decision = strictest((judge_url(resource, allow=authority.hosts), _by_rules(authority, tool, resource)))
+    else:
+        decision = _by_rules(authority, tool, resource)
+    decision = decision or _by_rules(authority, tool, resource)
+    return _granted(authority, decision, tool, resource, digest)
+
+
+def judge_target(authority: Authority, target: Target, tool: str = "") -> Decision:
+    """Return the decision on one file that a tool has found; a reading tool is bound by `read`'s rules too."""
+    place, tiers, fallback = authority.place, authority.tiers, authority.fallback
+    decision = judge_file(target, place, tiers=tiers, fallback=fallback)
+    if tool in ("glob", "grep", "list"):
+        own = judge_file(target, place, tiers=tiers, fallback=fallback, tool=tool)
+        decision = strictest((decision, own)) or decision
+    return _granted(authority, decision, tool or ("read" if target.op == "read" else "edit"), target.path, "")
+
+
+def _shell(authority: Authority, command: str, cwd: str, resolve: Resolve) -> Decision:
+    def judge(text: str) -> Decision:
+        return _granted(authority, _by_rules(authority, "bash", text), "bash", text, "")
+
+    def files(use: FileUse) -> Decision:
+        target = resolve(use.op, use.path)
+        return judge_file(target, authority.place, tiers=authority.tiers, fallback=use.fallback, pattern=use.pattern)
+
+    return judge_command(command, judge=judge, files=files, cwd=cwd, home=authority.place.home)
+
+
+def _by_rules(authority: Authority, tool: str, resource: str) -> Decision:
+    return authorize(tool, resource, authority.tiers, fallback=authority.fallback, home=authority.place.home)
+
+
+def _granted(authority: Authority, decision: Decision, tool: str, resource: str, digest: str) -> Decision:
+    if decision.verdict != "ask" or not authority.grants:
+        return decision
+    return apply_grants(
+        decision,
+        authority.grants,
+        tool=tool,
+        resource=resource,
+        digest=digest,
+        definition_hash=authority.definition_hash,
+        thread=authority.thread,
+        home=authority.place.home,
+    )
