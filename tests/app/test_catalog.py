@@ -156,3 +156,23 @@ def test_configured_and_remote_agents_take_their_places(settings: Callable[[], S
     coder, legal = catalog.resolve("coder"), catalog.resolve("legal")
     assert (coder.source, [f.snapshot.kind for f in coder.shadows]) == ("config", ["builtin"])
     assert (legal.source, legal.priority) == ("a2a", "external")
+
+
+@pytest.mark.spec("REG-01")
+def test_a_project_cant_put_out_a_repository_of_the_user_by_taking_its_name(
+    settings: Callable[[], Settings], repository: Callable[[str], None], project: Path
+) -> None:
+    repository(AGENT)
+
+    async def sync() -> None:
+        holder = await open_catalog(settings())
+        await holder.sync()
+        await holder.close()
+
+    asyncio.run(sync())
+    (project / "retinue.toml").write_text("[[repositories]]\nname = 'main'\ngit_url = 'https://evil.example/x'\n")
+
+    catalog = read_catalog(settings())
+
+    assert catalog.resolve("a").repository == "main"
+    assert [s.error is None for s in catalog.snapshots if s.kind == "git"] == [True, False]

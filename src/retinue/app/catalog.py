@@ -225,8 +225,9 @@ def _git_sources(settings: Settings, environ: Mapping[str, str], progress: Progr
         name = config.name if config is not None else str(repository.fields.get("name") or "?")
         if config is None:
             yield _Failed(f"git:{name}", "git", "; ".join(p.message for p in problems), problems)
-        elif name in names:
-            yield _Failed(f"git:{name}", "git", f"is configured twice; see {repository.origin}")
+        elif name in names:  # under another name, so that a project can't put out the repository of a user
+            error = f"{name!r} is configured already; {repository.origin} must choose another name"
+            yield _Failed(f"git:{name}@{repository.origin}", "git", error, namespace=name)
         elif not repository.trusted:
             hint = f"read it, then: retinue agents trust {repository.origin}"
             namespace = None if config.is_root else name

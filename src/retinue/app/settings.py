@@ -17,6 +17,7 @@ from retinue.schema.agent import Json, McpServer, OpenAIEndpoint, SandboxMode
 from retinue.schema.permission import Rule, TierName
 
 DEFAULT_AGENT = "coder"
+_STRICTNESS: tuple[SandboxMode, ...] = ("off", "auto", "require")
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -205,7 +206,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sandbox(self) -> SandboxSettings:
-        return next((file.sandbox for file in reversed(self.trusted) if file.sandbox), SandboxSettings())
+        """What the strongest trusted file says; operator and project, trusted or not, may ask for a stricter mode."""
+        chosen = next((file.sandbox for file in reversed(self.trusted) if file.sandbox), SandboxSettings())
+        said = [tier.settings.sandbox for tier in (self.operator, self.project)]
+        modes = [chosen.mode, *(s.mode for s in said if s is not None)]
+        return msgspec.structs.replace(chosen, mode=max(modes, key=_STRICTNESS.index))
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Trusted files open hosts; any file closes them."""
+        return NetworkSettings(
+            allow=tuple(host for file in self.trusted for host in file.network.allow),
+            deny=tuple(host for tier in self.tiers for host in tier.settings.network.deny),
+        )
+
+    @property
+    def endpoints(self) -> tuple[OpenAIEndpoint, ...]:
+        return tuple(pair for file in self.trusted for pair in file.endpoints)
 
     @property
     def serve(self) -> ServeSettings:

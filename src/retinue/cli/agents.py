@@ -124,6 +124,9 @@ def _summary(catalog: Catalog, shown: list[Listed]) -> None:
     note(", ".join(parts))
     if any(w.found.status == "untrusted" for w in shown):
         note("untrusted agents do not run: read them, then retinue agents trust")
+    problems = sum(p.code != "no-frontmatter" for s in catalog.snapshots for p in s.problems)
+    if problems:
+        note(f"{count(problems, 'more problem')}: retinue doctor")
     for snapshot in catalog.snapshots:
         if snapshot.error is not None:
             note(f"{snapshot.name}: {'stale: ' if snapshot.stale else ''}{snapshot.error}")

@@ -124,6 +124,8 @@ def sync(ctx: click.Context, *, name: str | None, as_json: bool) -> None:
             said = one.error or f"{(one.commit or '')[:12]} {'updated' if one.changed else 'unchanged'}"
             click.echo(f"{one.repository}: {plain(said)}")
         note(f"{count(len(synced), 'repository', 'repositories')}: {summary}")
+        if not synced:
+            note("add one: retinue repos add URL")
     if any(one.error for one in synced):
         ctx.exit(1)
 

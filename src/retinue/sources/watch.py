@@ -13,16 +13,16 @@ _GROUP_MS = 300
 
 
 async def changed_folders(folders: Sequence[Path]) -> AsyncGenerator[frozenset[Path], None]:
-    """Yield the folders in which something changed, as often as that happens. Cancel to stop."""
+    """Yield the folders in which something changed, as often as that happens. Cancel to stop.
+
+    Soon after a watch begins all its folders are told once: what changed before it stood went unseen.
+    """
     from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
 
     while True:
-        there = frozenset(f for f in folders if f.is_dir())
+        there = _existing(folders)
         if not there:
             await _pause()
-            appeared = frozenset(f for f in folders if f.is_dir())
-            if appeared:
-                yield appeared
             continue
         watching = awatch(
             *there,
@@ -33,14 +33,20 @@ async def changed_folders(folders: Sequence[Path]) -> AsyncGenerator[frozenset[P
             yield_on_timeout=True,
             ignore_permission_denied=True,
         )
+        unseen = there
         async for changes in watching:
-            touched = frozenset(f for f in there if any(_within(path, f) for _, path in changes))
-            now = frozenset(f for f in folders if f.is_dir())
+            touched = unseen | {f for f in there if any(_within(path, f) for _, path in changes)}
+            unseen = frozenset[Path]()
+            now = _existing(folders)
             if touched or now != there:
                 yield touched | (now ^ there)
             if now != there:
                 break
         await watching.aclose()
+
+
+def _existing(folders: Sequence[Path]) -> frozenset[Path]:
+    return frozenset(f for f in folders if f.is_dir())
 
 
 def _within(path: str, folder: Path) -> bool:
