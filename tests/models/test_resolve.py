@@ -211,7 +211,11 @@ def test_a_fallback_without_the_model_uses_its_default() -> None:
 
 
 def test_a_provider_without_the_model_and_without_a_default_is_left_out() -> None:
-    assert found(models().resolve(agent("gpt-4o", providers=("openai", "anthropic", "nobody")))) == ["openai/gpt-4o"]
+    (first,) = models().resolve(agent("gpt-4o", providers=("openai", "anthropic", "nobody")))
+    (second,) = models().resolve(agent("gpt-4o", providers=("nobody", "openai")))
+
+    assert (first.model.name, first.note) == ("openai/gpt-4o", None)
+    assert (second.model.name, second.note) == ("openai/gpt-4o", "a fallback: provider 'nobody' is not configured")
 
 
 def test_a_provider_of_its_own_decides_where_an_inherited_model_is_asked() -> None:

@@ -7,6 +7,7 @@ it happens when a run starts: a file may name models that are not there.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -75,14 +76,12 @@ class ProviderModels:
         inherited: str | None = None,
         trusted: bool = True,
     ) -> Sequence[Candidate]:
-        order = tuple(dict.fromkeys(p for p in (definition.provider, *definition.providers) if p))
         problems: list[str] = []
-        places = self._own_endpoint(definition, asked, inherited, trusted=trusted)
-        places += [] if places else self._wanted(definition, asked, inherited, order, problems)
-        for fallback in definition.fallback_models:
-            places += self._named(fallback, order, problems)
         found: dict[str, Candidate] = {}
-        for config, model, note in places:
+        own = self._own_endpoint(definition, asked, inherited, trusted=trusted)
+        rest = self._places(definition, asked, inherited, problems, own=bool(own))
+        # One by one: what stood in the way of the first is why the first is not the first wish.
+        for config, model, note in itertools.chain(own, rest):
             made = self._model(config, model, definition.id)
             if note is None and found:
                 note = f"a fallback of {next(iter(found))}"
@@ -100,43 +99,54 @@ class ProviderModels:
             if not isinstance(model, WireModel) and (close := getattr(model, "close", None)):
                 await close()
 
+    def _places(
+        self, definition: AgentDefinition, asked: str | None, inherited: str | None, problems: list[str], *, own: bool
+    ) -> "Iterator[_Place]":
+        order = tuple(dict.fromkeys(p for p in (definition.provider, *definition.providers) if p))
+        if not own:
+            yield from self._wanted(_real(asked, definition.model), inherited, order, problems)
+        for fallback in definition.fallback_models:
+            yield from self._named(fallback, order, problems)
+
     def _wanted(
-        self,
-        definition: AgentDefinition,
-        asked: str | None,
-        inherited: str | None,
-        order: Sequence[str],
-        problems: list[str],
-    ) -> "list[_Place]":
-        own = _real(asked, definition.model)
-        if own:
-            return list(self._named(own[0], order, problems))
+        self, wishes: Sequence[str], inherited: str | None, order: Sequence[str], problems: list[str]
+    ) -> "Iterator[_Place]":
+        if wishes:
+            yield from self._named(wishes[0], order, problems)
+            return
         host, _, model = (inherited or "").partition("/")
         if host in self._endpoints:
-            return [_Place(self._endpoints[host], model)]
-        for wish in (others := _real(inherited, self._default_model)):
+            yield _Place(self._endpoints[host], model)
+            return
+        others = _real(inherited, self._default_model)
+        for wish in others:
             # The definition may have a word on the provider when it has none on the model.
-            name = self._bare(wish) if order else wish
-            if places := list(self._named(name, order, problems)):
-                return places
-        configs = [] if others else [config for p in order if (config := self._config(p)) is not None]
-        return [_Place(config, config.default_model) for config in configs if config.default_model]
+            places = self._named(self._bare(wish) if order else wish, order, problems)
+            if (first := next(places, None)) is not None:
+                yield first
+                yield from places
+                return
+        for config in () if others else map(self._config, order):
+            if config is not None and config.default_model:
+                yield _Place(config, config.default_model)
 
     def _named(self, wish: str, order: Sequence[str], problems: list[str]) -> "Iterator[_Place]":
         """Where the model that is called `wish` can be asked; what stood in the way goes to `problems`."""
         name = self._alias(wish)
         prefix, slash, rest = name.partition("/")
         owner = self._config(prefix) if slash else None
-        listed = [(self._config(p), p) for p in order]
-        problems += [f"provider {p!r} is not configured" for config, p in listed if config is None]
-        others = [config for config, _ in listed if config is not None]
         if owner is not None:
             yield from self._offered(owner, rest, problems, substitute=False)
-            name, others = rest, [c for c in others if c is not owner]
+            name = rest
         elif not order:
-            others = self._inferred(name, problems)
-        for config in others:
-            yield from self._offered(config, name, problems, substitute=bool(order))
+            for config in self._inferred(name, problems):
+                yield from self._offered(config, name, problems, substitute=False)
+        for provider in order:
+            config = self._config(provider)
+            if config is None:
+                problems.append(f"provider {provider!r} is not configured")
+            elif config is not owner:
+                yield from self._offered(config, name, problems, substitute=True)
 
     def _offered(
         self, config: ProviderConfig, name: str, problems: list[str], *, substitute: bool
