@@ -7,11 +7,11 @@ what comes after it is skipped. Outcomes are recorded as they come.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool
+from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool, ToolContext
 from retinue.runtime import children, permit, questions
 from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
 from retinue.runtime.hooks import HookKind, pass_through
@@ -29,6 +29,7 @@ from retinue.schema.thread import SideName
 
 log = logging.getLogger("retinue.calls")
 AnyTool = Tool | SystemTool
+Inspect = Callable[[Mapping[str, object], ToolContext], Awaitable[Inspection]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +116,18 @@ async def _prepare(work: Work, state: CallState, tools: Mapping[str, AnyTool]) -
         return Ready(state=state, tool=tool, arguments=arguments)
     if not await questions.loop_may_go_on(work, state):
         return None
-    inspection = None
-    if isinstance(tool, Inspects):
-        inspection = await tool.inspect(arguments, permit.context(work, state, override))
+    inspect = inspection_of(tool)
+    inspection = await inspect(arguments, permit.context(work, state, override)) if inspect else None
     refusal = await permit.refusal(work, state, tool, arguments, inspection)
     if refusal is not None:
         _settle(work, state, refusal)
         return None
     return None if state.waits else Ready(state=state, tool=tool, arguments=arguments, inspection=inspection)
+
+
+def inspection_of(tool: Tool) -> Inspect | None:
+    """The look that some tools take before they run; a look at the attribute is much cheaper than at the protocol."""
+    return tool.inspect if hasattr(tool, "inspect") and isinstance(tool, Inspects) else None
 
 
 def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Result:
@@ -172,7 +177,7 @@ async def _run_one(work: Work, item: Ready) -> None:
     assert not isinstance(tool, SystemTool)
     override = work.state.pin.definition.tool_overrides.get(tool.spec.name, ToolOverride())
     approved = item.inspection.targets if item.inspection and state.reply else ()
-    context = permit.context(work, state, override, grants=await permit.granted(work), approved=approved)
+    context = permit.context(work, state, override, approved=approved)
     started = work.runtime.clock.monotonic()
     try:
         if override.timeout is None:

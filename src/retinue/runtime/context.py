@@ -86,7 +86,7 @@ class Context:
         return fragment
 
     def _encoded_head(self, head: Head) -> Fragment:
-        if self._head is None or self._head[0] != head:
+        if self._head is None or self._head[0] is not head:
             self._head = (head, self.model.encode_head(head))
             self.encoded += len(self._head[1].data)
         return self._head[1]

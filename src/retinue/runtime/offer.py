@@ -62,6 +62,13 @@ def _plans(name: str) -> bool:
 
 async def head_for(work: Work, side: SideName) -> Head:
     """What stays the same from step to step of a run."""
+    key = (side, work.state.run is not None and work.state.run.grace is not None)
+    if key not in work.heads:
+        work.heads[key] = await _head(work, side)
+    return work.heads[key]
+
+
+async def _head(work: Work, side: SideName) -> Head:
     definition, run = side_definition(work, side), work.state.run
     tools = await tools_for(work, side)
     specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())

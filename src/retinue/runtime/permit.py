@@ -14,7 +14,6 @@ from retinue.policy.files import Place
 from retinue.policy.filters import denied_outright as outright
 from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
-from retinue.ports.memory import Grant
 from retinue.ports.tool import Inspection, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
 from retinue.runtime.state import CallState
@@ -26,6 +25,7 @@ from retinue.schema.permission import Decision
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
+_HOME = os.path.expanduser("~")  # noqa: PTH111 - the text that rules write, not a path to open
 _DENIES = frozenset(("deny",))
 OWN_DATA = frozenset({"todo", "save_memory", "load_memory"})
 """Tools that touch nothing but the thread's and the agent's own data; no rule need allow them."""
@@ -50,22 +50,34 @@ def denied_outright(work: "Work", tool: str) -> bool:
     return outright(tool, tiers(work), default_verdict(work.state.pin.definition.permissions))
 
 
-def authority(work: "Work", grants: tuple[Grant, ...] = ()) -> Authority:
-    definition = work.state.pin.definition
-    return Authority(
-        tiers=tiers(work),
-        fallback=default_verdict(definition.permissions),
-        place=Place(
-            workspace=work.state.thread.workspace,
-            home=os.path.expanduser("~"),  # noqa: PTH111 - the text of the home folder, not a path to open
-            own=(str(work.runtime.files(work.thread)),),
-            protected=work.runtime.protected,
-        ),
-        grants=grants,
-        thread=work.thread,
-        definition_hash=definition.hash,
-        hosts=work.runtime.hosts,
-    )
+def authority(work: "Work") -> Authority:
+    """Rules, grants and the workspace; kept with the work until one of them changes."""
+    if work.authority is None:
+        definition = work.state.pin.definition
+        work.authority = Authority(
+            tiers=tiers(work),
+            fallback=default_verdict(definition.permissions),
+            place=Place(
+                workspace=work.state.thread.workspace,
+                home=_HOME,
+                own=(work.files,),
+                protected=work.runtime.protected,
+            ),
+            grants=work.grants or (),
+            thread=work.thread,
+            definition_hash=definition.hash,
+            hosts=work.runtime.hosts,
+        )
+    return work.authority
+
+
+async def load_grants(work: "Work") -> bool:
+    """Read what people have granted; only a call that would be asked needs it."""
+    found = tuple(await work.runtime.grants.of(Tenant(work.state.thread.tenant), work.thread))
+    if found != (work.grants or ()):
+        work.authority = None
+    work.grants = found
+    return bool(found)
 
 
 def context(
@@ -73,31 +85,26 @@ def context(
     state: CallState,
     override: ToolOverride,
     *,
-    grants: tuple[Grant, ...] = (),
     approved: tuple[Target, ...] = (),
 ) -> ToolContext:
     thread, live = work.state.thread, work.runtime.live
-    judges = authority(work, grants)
+    judges = authority(work)
     return ToolContext(
         thread=work.thread,
         call=state.call.id,
         agent=work.state.pin.definition,
         workspace=thread.workspace,
-        files=str(work.runtime.files(work.thread)),
+        files=work.files,
         tenant=thread.tenant,
         override=override,
         sandbox=thread.sandbox,
         judge=lambda target: judge_target(judges, target, state.call.tool),
         approved=approved,
-        env={name: work.runtime.unseal(value) for name, value in thread.env.items()},
+        env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
         progress=lambda text: live.add(work.thread, "output", text),
         notify_parent=lambda content: notify.notify_parent(work, content),
         set_status=lambda status: notify.set_status(work, status),
     )
-
-
-async def granted(work: "Work") -> tuple[Grant, ...]:
-    return tuple(await work.runtime.grants.of(Tenant(work.state.thread.tenant), work.thread))
 
 
 async def refusal(
@@ -152,8 +159,8 @@ async def _judge(
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
     decision = judge_call(authority(work), name, resource, targets=targets, cwd=folder)
-    if decision.verdict == "ask" and (grants := await granted(work)):
+    if decision.verdict == "ask" and await load_grants(work):
         digest = call_digest(name, state.call.arguments, definition.hash)
-        decision = judge_call(authority(work, grants), name, tool.resource(arguments), targets=targets, digest=digest)
+        decision = judge_call(authority(work), name, resource, targets=targets, digest=digest, cwd=folder)
     gated = taint.gate(name, work.state.taints, taint.policy_of(definition.taint)) if work.state.taints else None
     return strictest([decision, gated]) or decision if gated else decision

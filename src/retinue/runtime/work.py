@@ -8,9 +8,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from retinue.policy.calls import Authority
 from retinue.policy.rules import Tier
-from retinue.ports.model import Candidate, Model
+from retinue.ports.memory import Grant
+from retinue.ports.model import Candidate, Head, Model
 from retinue.ports.store import (
     Claim,
     Commit,
@@ -54,6 +57,9 @@ class Staged:
     ledger: list[Reserve | Settle] = field(default_factory=list[Reserve | Settle])
     drained: int | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self.events or self.drained or self.ledger or self.send)
+
 
 class Work:
     def __init__(self, runtime: Runtime, claim: Claim, state: State, drained: int) -> None:
@@ -62,8 +68,12 @@ class Work:
         self.state = state
         self.offers: dict[SideName, dict[str, Tool | SystemTool]] = {}
         """Tools by side, gathered once a run."""
+        self.heads: dict[tuple[SideName, bool], Head] = {}
+        """Heads by side, and whether it is the recovery turn's."""
         self.candidates: dict[SideName, tuple[Candidate, ...]] = {}
         self.tiers: tuple[Tier, ...] | None = None
+        self.grants: tuple[Grant, ...] | None = None
+        self.authority: Authority | None = None
         self.inbox_head = drained
         self.drained = drained
         self._epoch = claim.epoch
@@ -94,8 +104,9 @@ class Work:
     def forget(self) -> None:
         """Tools and candidates are gathered anew: a run or a segment starts."""
         self.offers.clear()
+        self.heads.clear()
         self.candidates.clear()
-        self.tiers = None
+        self.tiers = self.authority = None
 
     def spawn(self, thread: NewThread) -> None:
         self._staged.spawn.append(thread)
@@ -108,6 +119,11 @@ class Work:
 
     def drain_to(self, position: int) -> None:
         self._staged.drained = self.drained = position
+
+    @cached_property
+    def files(self) -> str:
+        """The folder of the thread's own files."""
+        return str(self.runtime.files(self.thread))
 
     @property
     def now(self) -> float:
@@ -127,14 +143,13 @@ class Work:
             Fenced: another owner has the thread; this work is void.
             BudgetExceeded: a staged reservation did not fit; nothing was written.
         """
+        if park is None and not self._staged:
+            return None
         async with self._flushing:
             return await self._commit(park)
 
     async def _commit(self, park: Park | None) -> Committed | None:
-        staged = self._staged
-        if park is None and not (staged.events or staged.drained or staged.ledger or staged.send):
-            return None
-        self._staged = Staged()
+        staged, self._staged = self._staged, Staged()
         committed = await self.runtime.store.commit(
             Commit(
                 thread=self.thread,

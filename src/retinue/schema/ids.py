@@ -1,5 +1,6 @@
 """Branded ids, so that one kind is never passed for another."""
 
+from functools import lru_cache
 from typing import NewType
 from uuid import UUID, uuid5
 
@@ -22,7 +23,12 @@ DEFAULT_TENANT = Tenant("default")
 
 def call_id(thread: ThreadId, seq: Seq, index: int) -> CallId:
     """Our id of a call: it depends on where the call stands in the log, never on the provider's id."""
-    return CallId(str(uuid5(UUID(thread), f"{seq}:{index}")))
+    return CallId(str(uuid5(_uuid(thread), f"{seq}:{index}")))
+
+
+@lru_cache(maxsize=4096)
+def _uuid(thread: ThreadId) -> UUID:
+    return UUID(thread)
 
 
 def child_id(call: CallId) -> ThreadId:
