@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import jsonschema_rs
+import msgspec
 import pytest
 
 from retinue.definition.json_schema import json_schema
@@ -14,9 +15,8 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_schema_is_valid_and_knows_every_key_and_alias() -> None:
     schema = json_schema()
     jsonschema_rs.meta.validate(schema)
-    properties = schema["properties"]
+    properties = msgspec.convert(schema["properties"], dict[str, object])
 
-    assert isinstance(properties, dict)
     assert {name for key in KEYS for name in (key.name, *key.aliases, *key.variants)} == set(properties)
 
 

@@ -189,7 +189,7 @@ def test_what_is_no_map_of_keys_is_an_error(front: str) -> None:
 
 
 @pytest.mark.spec("DEF-07")
-@pytest.mark.parametrize("key", ["to​ols", " tools", "tools.", "ｔools"])
+@pytest.mark.parametrize("key", ["to\u200bols", "\u00a0tools", "tools.", "\uff54ools"])
 def test_a_key_that_only_looks_like_power_is_an_error(key: str) -> None:
     assert [p.code for p in load(f"description: d\n{key}: Read").problems] == ["hidden-power"]
 

@@ -24,7 +24,8 @@ from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem
 
 _SLUG = re.compile(r"[^a-z0-9]+")
-_KEY = re.compile(r"^([a-z][\w-]*)[ \t]*:(?=[ \t]|$)", re.MULTILINE)
+_KEY = re.compile(r"\n([a-z][\w-]*)[ \t]*:(?=[ \t\n])")
+_CODE = re.compile(r"\n[ \t]*(?:```|~~~)")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,13 +170,14 @@ def read_parts(data: bytes, report: Report) -> tuple[Parts | None, Fields | Item
 
 def _power_below(parts: Parts, root: Fields) -> tuple[str, int] | None:
     """A power key that the frontmatter lacks, in what a stray line `---` may have cut off it."""
-    body = parts.body
-    end = body.find("\n---")
+    body = f"\n{parts.body}"
+    end = body.rfind("\n---")
     if end < 0:
         return None
     for match in _KEY.finditer(body, 0, end):
-        in_code = (body.startswith("```") + body.count("\n```", 0, match.start())) % 2 == 1
-        if grants_power(match[1]) and not _has(root, match[1]) and not in_code:
+        if not grants_power(match[1]) or _has(root, match[1]):
+            continue
+        if len(_CODE.findall(body, 0, match.start())) % 2 == 0:
             return match[1], parts.body_line + body.count("\n", 0, match.start())
     return None
 

@@ -109,8 +109,9 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
         raise whole
     root = Fields({}, {}, first_line, 1)
     present = {canonical_name(piece.key) for piece in pieces}
-    rescued = False
-    for index, piece in enumerate(pieces):
+    before: Piece | None = None
+    open_text: Piece | None = None
+    for piece in pieces:
         if piece.key in root.fields:
             first = root.keys[piece.key][0]
             raise Refused(f"'{piece.key}' was given before, in line {first}", piece.line, 1, "duplicate-key")
@@ -118,20 +119,23 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
         if isinstance(node, Broken):
             if not is_text(piece.key):
                 raise _bare_star(piece) or node
-            _check_text(piece, pieces[index - 1] if index else None, present, node)
+            inside = open_text if find(piece.key) is None else None
+            if inside is not None:
+                # a word before a colon, inside a text that is broken already
+                piece = msgspec.structs.replace(inside, text=inside.text + piece.text)
+            _check_text(piece, before, present, node)
+            if inside is None:
+                message = f"the value of '{piece.key}' is not YAML; it was read as plain text"
+                hint = "put it in quotes, or after '|' on lines of its own"
+                report.add("rescued-text", piece.line, piece.value_at, message, hint)
             node = _as_text(piece)
-            rescued = True
-            message = f"the value of '{piece.key}' is not YAML; it was read as plain text"
-            report.add(
-                "rescued-text",
-                piece.line,
-                piece.value_at,
-                message,
-                "put it in quotes, or after '|' on lines of its own",
-            )
+            open_text = piece if canonical_name(piece.key) in _MANY_LINES else None
+        elif find(piece.key) is not None:
+            open_text = None
         root.fields[piece.key] = node
         root.keys[piece.key] = (piece.line, 1)
-    if not rescued:
+        before = piece
+    if not any(problem.code == "rescued-text" for problem in report.problems):
         raise whole
     return root
 
