@@ -64,19 +64,11 @@ class CatalogHolder:
         old, self.current = self.current, Catalog.build(self._snapshots.values())
         return diff(old, self.current)
 
-    async def sync(self, name: str | None = None, *, only_due: bool = False) -> tuple[Synced, ...]:
+    async def sync(self, name: str | None = None) -> tuple[Synced, ...]:
         """Ask the servers of the repositories, all at once, and read what came."""
-        import asyncio
-
-        wanted = [s for s in self.repositories if s.config.name == name or (name is None and s.config.is_active)]
-        if name is not None and not wanted:
-            known = ", ".join(s.config.name for s in self.repositories) or "none"
-            raise NotFound(f"there is no repository {name!r} that may be synced; there are: {known}")
-        now = time.time()
-        due = [s for s in wanted if not only_due or s.sync_due(now)]
-        synced = await asyncio.gather(*(_sync(s, now) for s in due))
-        await self.reload([s.name for s in due])
-        return tuple(synced)
+        synced = await self._fetch(name)
+        await self.reload([f"git:{one.repository}" for one in synced])
+        return synced
 
     async def watch(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
         """Keep the catalog current until cancelled: folders as they change, repositories on their interval."""
@@ -108,6 +100,17 @@ class CatalogHolder:
         if self._database is not None:
             await self._database.close()
 
+    async def _fetch(self, name: str | None, *, only_due: bool = False) -> tuple[Synced, ...]:
+        import asyncio
+
+        wanted = [s for s in self.repositories if s.config.name == name or (name is None and s.config.is_active)]
+        if name is not None and not wanted:
+            known = ", ".join(s.config.name for s in self.repositories) or "none"
+            raise NotFound(f"there is no repository {name!r} that may be synced; there are: {known}")
+        now = time.time()
+        due = [s for s in wanted if not only_due or s.sync_due(now)]
+        return tuple(await asyncio.gather(*(_sync(s, now) for s in due)))
+
     async def _watch_folders(self, callback: Callable[[Summary], Awaitable[None] | None]) -> None:
         from retinue.sources.watch import changed_folders
 
@@ -120,10 +123,9 @@ class CatalogHolder:
 
         names = [s.name for s in self.repositories]
         while True:
-            old = self.current
-            await self.sync(only_due=True)
-            await self.reload(names)  # another process may have synced: a look costs one small file each
-            await _tell(callback, diff(old, self.current))
+            await self._fetch(None, only_due=True)
+            # all of them: another process may have synced, and a look costs one small file
+            await _tell(callback, await self.reload(names))
             await asyncio.sleep(min(1.0, *(s.config.sync_interval for s in self.repositories)))
 
 
@@ -280,9 +282,10 @@ async def _load(source: Source, previous: Snapshot | None) -> Snapshot:
     try:
         return await source.load(previous)
     except (OSError, RetinueError) as e:
-        if previous is None:
-            raise
-        return msgspec.structs.replace(previous, error=str(e), stale=True)
+        if previous is not None:
+            return msgspec.structs.replace(previous, error=str(e), stale=True)
+        kind = msgspec.convert(source.name.partition(":")[0], SourceKind)
+        return Snapshot(name=source.name, kind=kind, entries={}, error=str(e))
 
 
 async def _sync(source: "GitSource", now: float) -> Synced:
