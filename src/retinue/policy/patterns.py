@@ -42,22 +42,27 @@ def expand_home(pattern: str, home: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def overlap(a: str, b: str) -> bool:
-    """Return whether some text is covered by both patterns."""
-    reach = {(0, 0)}
+def overlap(pattern: str, glob: str) -> bool:
+    """Return whether `pattern` covers some name that the shell's `glob` may expand to.
+
+    In a glob `*` stops at `/` and does not match a leading dot; a bracket is taken for any character.
+    """
+    glob = re.sub(r"\[[^]]+\]", "?", glob)
+    seen = {(0, 0)}
     todo = [(0, 0)]
     while todo:
         i, j = todo.pop()
-        if i == len(a) and j == len(b):
+        if i == len(pattern) and j == len(glob):
             return True
-        x, y = a[i : i + 1], b[j : j + 1]
+        x, y = pattern[i : i + 1], glob[j : j + 1]
+        kept = x == "/" or (x == "." and glob[j - 1 : j] in ("", "/"))
         steps: list[tuple[int, int]] = []
         if x == "*":
-            steps += [(i + 1, j)] + ([(i, j + 1)] if y else [])
+            steps += [(i + 1, j), (i, j + 1)] if y else [(i + 1, j)]
         if y == "*":
-            steps += [(i, j + 1)] + ([(i + 1, j)] if x else [])
-        if x and y and "*" not in (x, y) and (x == y or "?" in (x, y)):
+            steps += [(i, j + 1), (i + 1, j)] if x and not kept else [(i, j + 1)]
+        if x and y and "*" not in (x, y) and (x in (y, "?") or (y == "?" and not kept)):
             steps.append((i + 1, j + 1))
-        todo += [step for step in steps if step not in reach]
-        reach.update(steps)
+        todo += [step for step in steps if step not in seen]
+        seen.update(steps)
     return False

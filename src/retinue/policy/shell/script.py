@@ -70,7 +70,7 @@ Part = Simple | Scope | Doubt
 _PLAIN = re.compile(r"[\w./+:,@%-]+(?:[ \t]+(?:[\w./+:,@%][\w./+:,@%-]*|-[\w./+:,@%=-]*))*[ \t]*", re.ASCII)
 RESERVED = names("! { } if then else elif fi for while until do done case esac in function select time coproc [[ ]]")
 _HERE = re.compile(r"<<-?[ \t]*(['\"])(\w+)\1[^\n]*\n(.*?)^\t*\2[ \t]*$", re.DOTALL | re.MULTILINE)
-_GLUED = re.compile(r"[^\s\\]\\\n[^\s]")
+_GLUED = re.compile(r"[^\s\\]\\\n|(?:\\\\)+\\\n")
 
 
 @lru_cache(maxsize=512)

@@ -139,7 +139,11 @@ def _plain(call: _Call) -> None:
         rest = [*(o for o in options if not o.known), *rest]
     if rest and rest[0].known and rest[0].text in known.subcommands:
         call.risk(rest[0].text, f"{call.name} {rest[0].text} runs programs or changes settings")
-    if known.stdin and (not rest or rest[0].text == "-") and not any(o.text in QUERIES for o in options):
+    if (
+        known.stdin
+        and (not rest or rest[0].text == "-")
+        and not any(o.text in QUERIES or o.text == "-m" for o in options)
+    ):
         call.risk("-", f"{call.name} runs what it reads from its input")
     if call.name in ("make", "gmake") and any("=" in word.text for word in rest):
         call.risk("=", "a variable for make may run a program")

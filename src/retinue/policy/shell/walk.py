@@ -353,7 +353,9 @@ class _Walker:
         for child in node.children:
             if child.is_error or child.type == "file_redirect":
                 self.visit(child)
-        if end is None or not _DELIMITER.fullmatch(written) or end.start_byte != self.here_end(node, written):
+        ends = self.source[start.end_byte : start.end_byte + 1] if start else b""
+        clear = bool(_DELIMITER.fullmatch(written)) and ends in b" \t\n;&|<>)"
+        if not clear or end is None or end.start_byte != self.here_end(node, written):
             self.parts.append(Doubt("a here-document whose end is unclear", scan=self.source.decode()))
         if body is None or not _text(body):
             return here_text(self.bodies.pop(0) if self.bodies and not expands else "", expands=False)
