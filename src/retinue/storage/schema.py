@@ -17,36 +17,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
         CREATE TABLE threads (
-            key INTEGER PRIMARY KEY,
-            id TEXT NOT NULL UNIQUE,
-            epoch INTEGER NOT NULL DEFAULT 0,
-            head INTEGER NOT NULL,
-            owner TEXT,
-            inbox_head INTEGER NOT NULL DEFAULT 0,
-            drained INTEGER NOT NULL DEFAULT 0,
+            key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+            epoch INTEGER NOT NULL DEFAULT 0, head INTEGER NOT NULL, owner TEXT,
+            inbox_head INTEGER NOT NULL DEFAULT 0, drained INTEGER NOT NULL DEFAULT 0,
             lease REAL NOT NULL DEFAULT 0,
-            parent_key INTEGER,
-            cap_cost INTEGER,
-            cap_tokens INTEGER,
-            spent_cost INTEGER NOT NULL DEFAULT 0,
-            spent_tokens INTEGER NOT NULL DEFAULT 0,
-            reserved_cost INTEGER NOT NULL DEFAULT 0,
-            reserved_tokens INTEGER NOT NULL DEFAULT 0,
+            parent_key INTEGER, cap_cost INTEGER, cap_tokens INTEGER,
+            spent_cost INTEGER NOT NULL DEFAULT 0, spent_tokens INTEGER NOT NULL DEFAULT 0,
+            reserved_cost INTEGER NOT NULL DEFAULT 0, reserved_tokens INTEGER NOT NULL DEFAULT 0,
             unpriced INTEGER NOT NULL DEFAULT 0,
-            lease_until REAL NOT NULL DEFAULT 0,
-            runnable_at REAL,
-            status TEXT NOT NULL,
-            waiting_for TEXT,
-            title TEXT,
-            agent TEXT NOT NULL,
-            steps INTEGER NOT NULL DEFAULT 0,
-            tokens INTEGER NOT NULL DEFAULT 0,
-            cost INTEGER,
+            lease_until REAL NOT NULL DEFAULT 0, runnable_at REAL,
+            status TEXT NOT NULL, waiting_for TEXT, title TEXT, agent TEXT NOT NULL,
+            steps INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, cost INTEGER,
             updated_at REAL NOT NULL,
-            tenant TEXT NOT NULL,
-            root TEXT NOT NULL,
-            parent TEXT,
-            created_at REAL NOT NULL
+            tenant TEXT NOT NULL, root TEXT NOT NULL, parent TEXT, created_at REAL NOT NULL
         ) STRICT
         """,
         "CREATE INDEX threads_due ON threads (runnable_at) WHERE owner IS NULL AND runnable_at IS NOT NULL",
@@ -54,85 +37,51 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX threads_newest ON threads (created_at, id)",
         "CREATE INDEX threads_root ON threads (root)",
         "CREATE INDEX threads_parent ON threads (parent) WHERE parent IS NOT NULL",
-        """
-        CREATE TABLE events (
-            thread INTEGER NOT NULL,
-            seq INTEGER NOT NULL,
-            sizes TEXT,
-            data BLOB NOT NULL
-        ) STRICT
-        """,
+        "CREATE TABLE events (thread INTEGER NOT NULL, seq INTEGER NOT NULL, sizes TEXT, data BLOB NOT NULL) STRICT",
         "CREATE UNIQUE INDEX events_seq ON events (thread, seq)",
         """
         CREATE TABLE inbox (
-            thread INTEGER NOT NULL,
-            position INTEGER NOT NULL,
-            id TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            data BLOB,
-            at REAL NOT NULL,
+            thread INTEGER NOT NULL, position INTEGER NOT NULL,
+            id TEXT NOT NULL, kind TEXT NOT NULL, data BLOB, at REAL NOT NULL,
             PRIMARY KEY (thread, position)
         ) STRICT, WITHOUT ROWID
         """,
         "CREATE UNIQUE INDEX inbox_id ON inbox (thread, id)",
         """
         CREATE TABLE reservations (
-            thread INTEGER NOT NULL,
-            request TEXT NOT NULL,
-            cost INTEGER NOT NULL,
-            tokens INTEGER NOT NULL,
-            settled INTEGER NOT NULL DEFAULT 0,
+            thread INTEGER NOT NULL, request TEXT NOT NULL,
+            cost INTEGER NOT NULL, tokens INTEGER NOT NULL, settled INTEGER NOT NULL,
             PRIMARY KEY (thread, request)
         ) STRICT, WITHOUT ROWID
         """,
         """
         CREATE TABLE questions (
-            number INTEGER PRIMARY KEY,
-            id TEXT NOT NULL UNIQUE,
-            thread INTEGER NOT NULL,
-            open INTEGER NOT NULL,
-            data BLOB NOT NULL,
-            expires REAL
+            number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, thread INTEGER NOT NULL,
+            open INTEGER NOT NULL, data BLOB NOT NULL, expires REAL
         ) STRICT
         """,
         "CREATE INDEX questions_thread ON questions (thread)",
         "CREATE INDEX questions_open ON questions (number) WHERE open",
         """
         CREATE TABLE agents (
-            tenant TEXT NOT NULL,
-            id TEXT NOT NULL,
-            slug TEXT NOT NULL,
-            fields BLOB NOT NULL,
-            created_at REAL NOT NULL,
-            updated_at REAL,
-            override INTEGER NOT NULL,
+            tenant TEXT NOT NULL, id TEXT NOT NULL, slug TEXT NOT NULL, fields BLOB NOT NULL,
+            created_at REAL NOT NULL, updated_at REAL, override INTEGER NOT NULL,
             PRIMARY KEY (tenant, id)
         ) STRICT
         """,
         "CREATE UNIQUE INDEX agents_slug ON agents (tenant, slug)",
         """
         CREATE TABLE memory (
-            tenant TEXT NOT NULL,
-            namespace TEXT NOT NULL,
-            key TEXT NOT NULL,
-            value BLOB NOT NULL,
-            expires REAL,
-            updated_at REAL NOT NULL,
-            taints BLOB NOT NULL,
+            tenant TEXT NOT NULL, namespace TEXT NOT NULL, key TEXT NOT NULL,
+            value BLOB NOT NULL, expires REAL, updated_at REAL NOT NULL, taints BLOB NOT NULL,
             PRIMARY KEY (tenant, namespace, key)
         ) STRICT
         """,
         """
         CREATE TABLE grants (
-            number INTEGER PRIMARY KEY AUTOINCREMENT,
-            tenant TEXT NOT NULL,
-            thread TEXT,
-            tool TEXT NOT NULL,
-            pattern TEXT NOT NULL,
-            exact TEXT,
-            definition_hash TEXT NOT NULL,
-            created_at REAL NOT NULL,
-            question TEXT NOT NULL
+            number INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, thread TEXT,
+            tool TEXT NOT NULL, pattern TEXT NOT NULL, exact TEXT, definition_hash TEXT NOT NULL,
+            created_at REAL NOT NULL, question TEXT NOT NULL
         ) STRICT
         """,
         "CREATE INDEX grants_of ON grants (tenant, thread)",

@@ -8,7 +8,7 @@ awaited, so no read transaction outlives a call. Which rows a write touches is
 import asyncio
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -44,7 +44,7 @@ _ROW = (
     *("id", "tenant", "root", "parent", "created_at", "head", "inbox_head", "drained"),
     *("runnable_at", "owner", "lease_until", "epoch"),
 )
-_LISTING = ("status", "waiting_for", "title", "agent", "steps", "tokens", "cost", "updated_at")
+_ACCOUNT = ("spent_cost", "spent_tokens", "reserved_cost", "reserved_tokens", "unpriced")
 
 _EVENTS = """
     SELECT seq, sizes, data FROM events
@@ -58,11 +58,6 @@ _INBOX = """
 
 _QUESTION = """
     SELECT threads.id, questions.id, open, data, expires FROM questions JOIN threads ON threads.key = questions.thread
-"""
-
-_ACCOUNTS = """
-    SELECT id, parent, cap_cost, cap_tokens, spent_cost, spent_tokens, reserved_cost, reserved_tokens, unpriced
-    FROM threads WHERE root = ? ORDER BY key
 """
 
 
@@ -197,26 +192,22 @@ class SqliteStore:
         before: tuple[float, ThreadId] | None = None,
         limit: int = 50,
     ) -> Sequence[ThreadRow]:
-        wanted = _Conditions()
-        wanted.add("tenant = ?", tenant)
-        wanted.add("agent = ?", agent)
-        wanted.add("root = ?", root)
-        wanted.add("parent = ?", parent)
-        if status:
-            wanted.all(f"status IN ({', '.join('?' * len(status))})", status)
-        if roots_only:
-            wanted.all("parent IS NULL", ())
-        if before is not None:
-            wanted.all("(created_at, id) < (?, ?)", before)
-        sql = f"{wanted.where()} ORDER BY created_at DESC, id DESC LIMIT ?"
-        return self._rows(sql, (*wanted.parameters, limit))
+        where, parameters = _where(
+            ("tenant = ?", tenant),
+            ("agent = ?", agent),
+            ("root = ?", root),
+            ("parent = ?", parent),
+            ("parent IS NULL AND ?", roots_only or None),
+            (f"status IN ({', '.join('?' * len(status))})", tuple(status) or None),
+            ("(created_at, id) < (?, ?)", before),
+        )
+        return self._rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", (*parameters, limit))
 
     async def find(self, tenant: Tenant | None, prefix: str) -> Sequence[ThreadId]:
-        wanted = _Conditions()
-        wanted.all("id >= ? AND id < ?", (prefix, prefix + "\U0010ffff"))
-        wanted.add("tenant = ?", tenant)
-        sql = f"SELECT id FROM threads {wanted.where()} ORDER BY id LIMIT 10"
-        return [ThreadId(id) for (id,) in self._read(sql, tuple(wanted.parameters))]
+        where, parameters = _where(("id >= ? AND id < ?", (prefix, prefix + "\U0010ffff")), ("tenant = ?", tenant))
+        return [
+            ThreadId(id) for (id,) in self._read(f"SELECT id FROM threads {where} ORDER BY id LIMIT 10", parameters)
+        ]
 
     async def changed(self, thread: ThreadId, *, after: Seq, timeout: float) -> bool:
         if self._head(thread) > after:
@@ -227,34 +218,21 @@ class SqliteStore:
     async def questions(
         self, tenant: Tenant | None, *, open: bool = True, root: ThreadId | None = None, thread: ThreadId | None = None
     ) -> Sequence[tuple[ThreadId, QuestionRow]]:
-        wanted = _Conditions()
-        wanted.all("open" if open else "NOT open", ())
-        wanted.add("tenant = ?", tenant)
-        wanted.add("root = ?", root)
-        wanted.add("threads.id = ?", thread)
-        return self._questions(f"{wanted.where()} ORDER BY number", tuple(wanted.parameters))
+        where, parameters = _where(
+            ("open = ?", open), ("tenant = ?", tenant), ("root = ?", root), ("threads.id = ?", thread)
+        )
+        return self._questions(f"{where} ORDER BY number", parameters)
 
     async def question(self, tenant: Tenant | None, id: QuestionId) -> tuple[ThreadId, QuestionRow] | None:
-        wanted = _Conditions()
-        wanted.add("questions.id = ?", id)
-        wanted.add("tenant = ?", tenant)
-        return next(iter(self._questions(wanted.where(), tuple(wanted.parameters))), None)
+        return next(iter(self._questions(*_where(("questions.id = ?", id), ("tenant = ?", tenant)))), None)
 
     async def accounts(self, root: ThreadId) -> Sequence[Account]:
+        sql = f"SELECT id, parent, cap_cost, cap_tokens, {', '.join(_ACCOUNT)} FROM threads WHERE root = ? ORDER BY key"
         return [
             Account(
-                thread=ThreadId(id),
-                parent=parent,
-                caps=Caps(cost=cap_cost, tokens=cap_tokens),
-                spent_cost=cost,
-                spent_tokens=tokens,
-                reserved_cost=held_cost,
-                reserved_tokens=held_tokens,
-                unpriced=unpriced,
+                thread=id, parent=parent, caps=Caps(cost=cost, tokens=tokens), **dict(zip(_ACCOUNT, sums, strict=True))
             )
-            for id, parent, cap_cost, cap_tokens, cost, tokens, held_cost, held_tokens, unpriced in self._read(
-                _ACCOUNTS, (root,)
-            )
+            for id, parent, cost, tokens, *sums in self._read(sql, (root,))
         ]
 
     async def close(self) -> None:
@@ -284,32 +262,24 @@ class SqliteStore:
         return [
             ThreadRow(
                 **dict(zip(_ROW, row[:split], strict=True)),
-                listing=Listing(**dict(zip(_LISTING, row[split:], strict=True))),
+                listing=Listing(**dict(zip(writes.LISTED, row[split:], strict=True))),
             )
-            for row in self._read(f"SELECT {', '.join(_ROW + _LISTING)} FROM threads {sql}", parameters)
+            for row in self._read(f"SELECT {', '.join(_ROW + writes.LISTED)} FROM threads {sql}", parameters)
         ]
 
     def _read(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         return fetch(self._reader, self._path, sql, parameters)
 
 
-class _Conditions:
-    """A WHERE clause, built from the filters that are given."""
-
-    def __init__(self) -> None:
-        self._conditions: list[str] = []
-        self.parameters: list[object] = []
-
-    def add(self, condition: str, value: object | None) -> None:
+def _where(*conditions: tuple[str, str | bool | tuple[object, ...] | None]) -> tuple[str, tuple[object, ...]]:
+    """A clause of the conditions that have a value, and the values; a tuple is several."""
+    clauses: list[str] = []
+    values: list[object] = []
+    for clause, value in conditions:
         if value is not None:
-            self.all(condition, (value,))
-
-    def all(self, condition: str, values: Iterable[object]) -> None:
-        self._conditions.append(condition)
-        self.parameters.extend(values)
-
-    def where(self) -> str:
-        return f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
+            clauses.append(clause)
+            values += value if isinstance(value, tuple) else (value,)
+    return f"WHERE {' AND '.join(clauses)}" if clauses else "", tuple(values)
 
 
 def _split(found: list[StoredEvent], after: Seq, last: Seq, sizes: str | None, data: bytes) -> None:

@@ -24,7 +24,7 @@ _R = TypeVar("_R")
 
 _AGENT = "SELECT id, slug, fields, created_at, updated_at, tenant, override FROM agents"
 _MEMORY = "SELECT namespace, key, value, expires, updated_at, taints FROM memory"
-_GRANT = "SELECT number, tenant, thread, tool, pattern, exact, definition_hash, created_at, question FROM grants"
+_GRANT = ("number", "tenant", "thread", "tool", "pattern", "exact", "definition_hash", "created_at", "question")
 
 
 class Executes(Protocol):
@@ -43,6 +43,8 @@ class Write(Protocol):
 @contextmanager
 def open_records(path: Path) -> "Generator[RecordTable]":
     """The custom agents on a connection of their own, for commands that need nothing else of the database.
+
+    It creates the file when there is none: who only reads looks first.
 
     Raises:
         StoreUnavailable: as `retinue.storage.sqlite.open_database`.
@@ -159,22 +161,8 @@ class GrantTable(_Table):
         return await self._write(_delete, ("DELETE FROM grants WHERE tenant = ? AND number = ?", tenant, number))
 
     def _select(self, where: str, parameters: tuple[object, ...]) -> list[Grant]:
-        return [
-            Grant(
-                number=number,
-                tenant=tenant,
-                thread=thread,
-                tool=tool,
-                pattern=pattern,
-                exact=exact,
-                definition_hash=definition_hash,
-                created_at=created_at,
-                question=question,
-            )
-            for number, tenant, thread, tool, pattern, exact, definition_hash, created_at, question in fetch(
-                self._reader, self._path, f"{_GRANT} {where}", parameters
-            )
-        ]
+        rows = fetch(self._reader, self._path, f"SELECT {', '.join(_GRANT)} FROM grants {where}", parameters)
+        return [Grant(**dict(zip(_GRANT, row, strict=True))) for row in rows]
 
 
 def _insert_agent(transaction: Executes, record: AgentRecord) -> None:
@@ -211,18 +199,8 @@ def _save_memory(transaction: Executes, saved: tuple[Tenant, MemoryItem]) -> Non
 
 
 def _add_grant(transaction: Executes, grant: Grant) -> int:
-    row = (
-        grant.tenant,
-        grant.thread,
-        grant.tool,
-        grant.pattern,
-        grant.exact,
-        grant.definition_hash,
-        grant.created_at,
-        grant.question,
-    )
-    sql = "INSERT INTO grants VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"
-    return transaction.execute(sql, row).fetchone()[0]
+    sql = f"INSERT INTO grants VALUES (NULL{', ?' * (len(_GRANT) - 1)}) RETURNING number"
+    return transaction.execute(sql, [getattr(grant, column) for column in _GRANT[1:]]).fetchone()[0]
 
 
 def _delete(transaction: Executes, statement: tuple[str, *tuple[object, ...]]) -> bool:

@@ -9,6 +9,8 @@ for all its events. RETURNING would save the read and cost more than it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import astuple
+
 from retinue.ports.store import Claim, Commit, Committed, InboxEntry, Listing, NewThread, Park
 from retinue.schema.errors import Conflict, Fenced, ThreadNotFound
 from retinue.schema.ids import Seq, ThreadId
@@ -20,6 +22,9 @@ TAKEOVER_MARGIN = 2.0
 
 REMEMBERED_ENTRIES = 10_000
 """How many drained inbox entries of a thread are remembered, to know a duplicate."""
+
+LISTED = Listing.__struct_fields__
+"""Columns too: a new field needs a migration."""
 
 _ENDED = frozenset({"completed", "failed", "terminated"})
 
@@ -55,7 +60,7 @@ _ADVANCE = f"""
 """
 _ADVANCE_LISTED = f"""
     UPDATE threads SET head = ?, drained = ?, lease_until = ?, {ledger.SET_SUMS},
-        status = ?, waiting_for = ?, title = ?, agent = ?, steps = ?, tokens = ?, cost = ?, updated_at = ?
+        {", ".join(f"{name} = ?" for name in LISTED)}
     WHERE key = ?
 """
 
@@ -122,19 +127,8 @@ class Claiming:
 def create(transaction: Transaction, new: NewThread) -> bool:
     runnable_at = min(new.created_at, transaction.now) if new.runnable else None
     row = (
-        new.id,
-        new.tenant,
-        new.root,
-        new.parent,
-        new.created_at,
-        len(new.events),
-        len(new.inbox),
-        runnable_at,
-        new.status,
-        new.title,
-        new.agent,
-        new.caps.cost,
-        new.caps.tokens,
+        *(new.id, new.tenant, new.root, new.parent, new.created_at, len(new.events), len(new.inbox), runnable_at),
+        *(new.status, new.title, new.agent, new.caps.cost, new.caps.tokens),
     )
     created = transaction.execute(_CREATE, row).fetchone()
     if created is None:
@@ -226,18 +220,8 @@ def release(transaction: Transaction, given_up: tuple[Claim, float | None]) -> N
 def _advance(transaction: Transaction, key: int, changes: tuple[object, ...], listing: Listing | None) -> None:
     if listing is None:
         transaction.execute(_ADVANCE, (*changes, key))
-        return
-    listed = (
-        listing.status,
-        listing.waiting_for,
-        listing.title,
-        listing.agent,
-        listing.steps,
-        listing.tokens,
-        listing.cost,
-        listing.updated_at,
-    )
-    transaction.execute(_ADVANCE_LISTED, (*changes, *listed, key))
+    else:
+        transaction.execute(_ADVANCE_LISTED, (*changes, *astuple(listing), key))
 
 
 def _fenced(commit: Commit, epoch: int, head: Seq, owner: str | None) -> Fenced:
