@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from retinue.app.load import load_agent as load_agent
     from retinue.app.load import load_catalog as load_catalog
     from retinue.app.retinue import Retinue as Retinue
+    from retinue.app.sync import RetinueSync as RetinueSync
     from retinue.definition.code import define_agent as define_agent
     from retinue.registry.catalog import Catalog as Catalog
     from retinue.schema.agent import AgentDefinition as AgentDefinition
@@ -24,6 +25,7 @@ _HOME = {
     "DefinitionError": "retinue.schema.errors",
     "Retinue": "retinue.app.retinue",
     "RetinueError": "retinue.schema.errors",
+    "RetinueSync": "retinue.app.sync",
     "define_agent": "retinue.definition.code",
     "load_agent": "retinue.app.load",
     "load_catalog": "retinue.app.load",
@@ -36,6 +38,7 @@ __all__ = [
     "DefinitionError",
     "Retinue",
     "RetinueError",
+    "RetinueSync",
     "define_agent",
     "load_agent",
     "load_catalog",

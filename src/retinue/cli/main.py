@@ -14,6 +14,13 @@ import click
 from retinue.schema.errors import RetinueError, UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("retinue.cli.run:run", "Run an agent and show what it does."),
+    "chat": ("retinue.cli.chat:chat", "Talk to an agent."),
+    "threads": ("retinue.cli.threads:threads", "List, show, follow and steer threads."),
+    "answer": ("retinue.cli.answer:answer", "List the questions that wait for a person, and answer them."),
+    "memory": ("retinue.cli.memory:memory", "What agents remember across runs."),
+    "permissions": ("retinue.cli.permissions:permissions", "What was granted, and why a call is allowed or not."),
+    "tools": ("retinue.cli.tools:tools", "The tools there are, and those an agent gets."),
     "agents": ("retinue.cli.agents:agents", "List, show, check, write and trust agents."),
     "repos": ("retinue.cli.repos:repos", "Git repositories that agents come from."),
     "doctor": ("retinue.cli.doctor:doctor", "What is configured, reachable and missing, and how to fix it."),

@@ -1,0 +1,126 @@
+"""Permissions as surfaces ask about them: why a call would be allowed or not, and what people have approved.
+
+The judging is `retinue.policy`; here it gets an agent's rules, the settings' tiers
+and the user's grants, as a thread in this workspace would.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from retinue.app.retinue import Retinue
+from retinue.app.threads import read_log
+from retinue.definition.toolnames import canonical
+from retinue.policy.calls import Authority, judge_call
+from retinue.policy.files import Place
+from retinue.policy.filters import offered
+from retinue.policy.rulesets import agent_tiers, default_verdict
+from retinue.policy.suggest import Approved
+from retinue.ports.tool import Op, Target
+from retinue.schema.agent import AgentDefinition
+from retinue.schema.errors import UsageError
+from retinue.schema.events.people import QuestionAsked, QuestionSettled
+from retinue.schema.events.threads import SegmentStarted, ThreadStarted
+from retinue.schema.ids import DEFAULT_TENANT, QuestionId, Tenant, ThreadId
+from retinue.schema.permission import Decision
+
+_FILES: dict[str, Op] = {
+    **dict.fromkeys(("read", "glob", "grep", "list"), "read"),
+    **dict.fromkeys(("write", "edit", "multi_edit"), "write"),
+}
+
+
+async def authority_here(app: Retinue, definition: AgentDefinition, tenant: Tenant = DEFAULT_TENANT) -> Authority:
+    """Who has a say when `definition` runs in the app's workspace."""
+    runtime = app.engine.runtime
+    return Authority(
+        tiers=(*runtime.tiers, *agent_tiers(definition)),
+        fallback=default_verdict(definition.permissions),
+        place=Place(workspace=app.workspace, home=str(Path.home()), protected=runtime.protected),
+        grants=tuple(await runtime.grants.of(tenant, None)),
+        definition_hash=definition.hash,
+        hosts=runtime.hosts,
+    )
+
+
+def decide(authority: Authority, definition: AgentDefinition, tool: str, argument: str) -> Decision:
+    """What would be decided on a call of `tool` about `argument`: the command, path, URL, query or agent."""
+    name = _one(tool)
+    listed = offered(
+        definition.tools,
+        [name],
+        allowed_commands=definition.allowed_commands,
+        tiers=authority.tiers,
+        fallback=authority.fallback,
+    )
+    if not listed:
+        return Decision(verdict="deny", reason=f"{definition.id} does not get the tool {name}")
+    op = _FILES.get(name)
+    targets = [_target(op, argument, authority.place.workspace)] if op else []
+    return judge_call(authority, name, argument, targets=targets)
+
+
+async def approved(app: Retinue, tenant: Tenant = DEFAULT_TENANT) -> dict[str, list[Approved]]:
+    """Every call that a person approved, by agent."""
+    store = app.engine.runtime.store
+    asking = dict.fromkeys(thread for thread, _ in await store.questions(tenant, open=False))
+    found: dict[str, list[Approved]] = {}
+    for thread in asking:
+        for agent, call in await _approved_in(app, thread):
+            found.setdefault(agent, []).append(call)
+    return found
+
+
+async def _approved_in(app: Retinue, thread: ThreadId) -> list[tuple[str, Approved]]:
+    asked: dict[QuestionId, QuestionAsked] = {}
+    found: list[tuple[str, Approved]] = []
+    definition, workspace = None, ""
+    for _, event in await read_log(app.engine.runtime.store, thread):
+        match event:
+            case ThreadStarted():
+                definition, workspace = event.pin.definition, event.workspace
+            case SegmentStarted():
+                definition = event.pin.definition
+            case QuestionAsked(kind="permission"):
+                asked[event.id] = event
+            case QuestionSettled(status="answered") if event.id in asked and event.scope != "deny" and definition:
+                question = asked[event.id]
+                resource = await resource_of_call(app, definition, workspace, question)
+                call = Approved(tool=question.tool or "", resource=resource, decision=question.decision)
+                found.append((definition.id, call))
+            case _:
+                pass
+    return found
+
+
+async def resource_of_call(app: Retinue, definition: AgentDefinition, workspace: str, asked: QuestionAsked) -> str:
+    """What the rules saw of a call: its command, path, URL; empty when the tool is gone."""
+    toolbox = await app.engine.runtime.toolbox.tools(definition, workspace)
+    tool = asked.tool or ""
+    if tool not in toolbox:
+        return ""
+    resource = toolbox[tool].resource(msgspec.json.decode(asked.arguments or "{}", type=dict[str, object]))
+    return os.path.realpath(Path(workspace) / resource) if tool in _FILES else resource
+
+
+def absolute_pattern(tool: str, pattern: str, workspace: str) -> str:
+    """A pattern of files as grants match it: against where a path leads, from the root."""
+    if tool not in _FILES or pattern.startswith(("/", "~", "*")):
+        return pattern
+    return f"{os.path.realpath(workspace)}/{pattern.removeprefix('./')}"
+
+
+def _one(tool: str) -> str:
+    name, *others = canonical(tool) or (tool,)
+    if others or "*" in name:
+        raise UsageError(f"{tool!r} stands for several tools; name one of them")
+    return name
+
+
+def _target(op: Op, path: str, workspace: str) -> Target:
+    asked = path if path.startswith("/") else f"{workspace}/{path}"
+    real = Path(os.path.realpath(asked))
+    return Target(
+        op=op, asked=asked, path=str(real), kind="folder" if real.is_dir() else "file" if real.exists() else "absent"
+    )

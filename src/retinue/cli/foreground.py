@@ -1,0 +1,312 @@
+"""A thread in the foreground: shown as it runs, its questions asked here, Ctrl-C once interrupts and twice quits."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from retinue.app import questions
+from retinue.app.questions import OpenQuestion, described
+from retinue.app.retinue import Retinue
+from retinue.app.settings import Settings
+from retinue.app.threads import interrupt_tree, rows_of_tree
+from retinue.cli.ask import how_to_answer, parse_reply, read_line, show_question, wanted
+from retinue.cli.drive import ensure_driver
+from retinue.cli.output import print_json
+from retinue.cli.render import View
+from retinue.cli.status import Screen
+from retinue.runtime.follow import Followed, Happened
+from retinue.schema.completion import Completion, Status
+from retinue.schema.errors import RetinueError
+from retinue.schema.events.children import ChildStarted, VariablesProvided, VariablesRequested
+from retinue.schema.events.people import QuestionAsked, QuestionSettled
+from retinue.schema.events.runs import (
+    MessageReceived,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunResumed,
+    RunStarted,
+    RunWaiting,
+)
+from retinue.schema.events.threads import ThreadForked, ThreadStarted, ThreadTerminated
+from retinue.schema.ids import QuestionId, Seq, ThreadId
+
+CODES: Mapping[Status, int] = {"SUCCESS": 0, "PARTIAL": 3, "FAILED": 4}
+WAITS, INTERRUPTED = 5, 130
+_TICK = 0.1
+_STUCK = frozenset({"question", "child", "variables", "slot", "queued", "over"})
+"""States that only a person, or a thread that waits for one, can end."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """What is known of a tree: who is at work, who waits, and what is asked."""
+
+    thread: ThreadId
+    states: dict[ThreadId, str] = field(default_factory=dict[ThreadId, str])
+    questions: dict[QuestionId, OpenQuestion] = field(default_factory=dict[QuestionId, OpenQuestion])
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    agent: str = ""
+    completion: Completion | None = None
+    """How the last run ended, unless another has begun."""
+    interrupted: bool = False
+
+    def take(self, item: Happened) -> None:
+        event, root = item.event, item.thread == self.thread
+        match event:
+            case ThreadStarted():
+                self.agent = event.pin.definition.id if root else self.agent
+            case MessageReceived() | RunStarted() | RunResumed():
+                self.states[item.thread] = "running"
+                if root:
+                    self.completion, self.interrupted = None, False
+            case RunWaiting():
+                self.states[item.thread] = event.waiting_for
+            case RunCompleted() | RunFailed():
+                self.states[item.thread] = "over"
+                if root:
+                    self.completion = event.completion
+            case RunInterrupted() | ThreadTerminated():
+                self.states[item.thread] = "over"
+                self.interrupted = self.interrupted or root
+            case ChildStarted():
+                self.states.setdefault(event.reference, "queued" if event.queued else "running")
+            case QuestionAsked():
+                self.questions[event.id] = described(event, item.thread, (self.agent, *item.path))
+            case QuestionSettled():
+                self.questions.pop(event.id, None)
+                self.states[item.thread] = "running"
+            case VariablesRequested():
+                self.variables[event.request] = event.names
+            case VariablesProvided(complete=True):
+                self.variables.pop(event.request, None)
+            case _:
+                pass
+
+    def forget_children(self) -> set[ThreadId]:
+        """Everything but the thread itself; returns who was forgotten."""
+        gone = self.states.keys() - {self.thread}
+        self.states = {id: state for id, state in self.states.items() if id not in gone}
+        return gone
+
+    @property
+    def waits_for_people(self) -> bool:
+        return bool(self.questions or self.variables) and all(state in _STUCK for state in self.states.values())
+
+
+class Foreground:
+    def __init__(self, app: Retinue, thread: ThreadId, screen: Screen, *, asks: bool, watches: bool = False) -> None:
+        self._app = app
+        self._screen = screen
+        self._asks, self._watches = asks, watches
+        self._seen: dict[ThreadId, Seq] = {}
+        self._behind: set[ThreadId] = set()
+        """Threads whose past was not read to its end yet."""
+        self._foreign: set[ThreadId] = set()
+        """Children that a fork's log tells of and that belong to another tree."""
+        self._held: list[Followed] = []
+        self._prompt: asyncio.Task[None] | None = None
+        self._asked: OpenQuestion | None = None
+        self._stops = 0
+        self._interrupting: asyncio.Task[None] | None = None
+        self.thread = thread
+        self.view = View(screen, thread)
+        self.watch = Watch(thread)
+
+    async def skip_past(self) -> None:
+        """Do not show what has happened so far."""
+        rows = await rows_of_tree(self._app.engine.runtime.store, self.thread)
+        self._seen = {row.id: row.head for row in rows}
+
+    async def interrupt(self) -> None:
+        """Stop the run durably; `attend` then returns."""
+        self._stops += 1
+        await interrupt_tree(self._app.engine, self.thread)
+
+    async def attend(self) -> int:
+        """Follow the thread until its run is over, waits for somebody who is not here, or was stopped.
+
+        Returns the exit code. Attending again goes on where this ended.
+        """
+        loop = asyncio.get_running_loop()
+        self._behind, self._stops = set(self._seen), 0
+        self.watch.completion, self.watch.interrupted = None, False
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        items = self._app.engine.follow(self.thread, tree=True)
+        upcoming = asyncio.ensure_future(anext(items))
+        try:
+            while (code := self._code()) is None:
+                self._tend_prompt()
+                await asyncio.wait(
+                    [t for t in (upcoming, self._prompt) if t], timeout=_TICK, return_when="FIRST_COMPLETED"
+                )
+                if upcoming.done():
+                    self._take(upcoming.result())
+                    upcoming = asyncio.ensure_future(anext(items))
+                elif self._prompt is None:
+                    self.view.tick()
+            return code
+        finally:
+            tasks: list[asyncio.Task[None] | asyncio.Task[Followed]] = [upcoming]
+            tasks += [task for task in (self._prompt, self._interrupting) if task]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await items.aclose()
+            loop.remove_signal_handler(signal.SIGINT)
+            self._screen.close()
+
+    def _take(self, item: Followed) -> None:
+        if item.thread in self._foreign:
+            return
+        if isinstance(item, Happened):
+            self.watch.take(item)
+            if isinstance(item.event, ThreadForked):
+                self._foreign |= self.watch.forget_children()
+            if self._is_past(item):
+                return
+            if self._stops and isinstance(item.event, RunStarted):
+                self._interrupt()  # it came before there was a run to interrupt
+        if self._prompt is not None:
+            self._held.append(item)
+            return
+        self.view.show(item)
+        if self._watches and isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
+            _show_waiting(self._screen, self.watch.questions[item.event.id])
+
+    def _is_past(self, item: Happened) -> bool:
+        last = self._seen.get(item.thread, 0)
+        if item.seq >= last:
+            self._behind.discard(item.thread)
+        if item.seq > last:
+            self._seen[item.thread] = item.seq
+            return False
+        self.view.count(item)
+        self.watch.completion, self.watch.interrupted = None, False
+        return True
+
+    def _code(self) -> int | None:
+        if self._behind:
+            return None
+        if self.watch.completion is not None:
+            return CODES[self.watch.completion.status]
+        if self.watch.interrupted or self._stops > 1:
+            return INTERRUPTED
+        stays = self._asks or self._watches or self._stops
+        return WAITS if not stays and self.watch.waits_for_people else None
+
+    # questions
+
+    def _tend_prompt(self) -> None:
+        if self._prompt is not None and self._asked is not None:
+            if not self._prompt.done() and self._asked.id in self.watch.questions and not self._stops:
+                return
+            if not self._prompt.done():
+                self._prompt.cancel()
+                self._screen.line()
+            self._prompt = self._asked = None
+            for item in self._held:
+                self.view.show(item)
+            self._held.clear()
+        if self._asks and self.watch.questions and not self._stops:
+            self._asked = next(iter(self.watch.questions.values()))
+            self._screen.close()
+            self._prompt = asyncio.create_task(self._ask(self._asked))
+
+    async def _ask(self, question: OpenQuestion) -> None:
+        show_question(self._screen, question)
+        while True:
+            line = await read_line(f"  {wanted(question)}\n  > ")
+            if line is None:
+                self._asks = False
+                return
+            try:
+                await questions.answer(self._app, question.id, parse_reply(question, line))
+            except RetinueError as e:
+                self._screen.line(f"  {e.message}", "yellow")
+                continue
+            self.watch.questions.pop(question.id, None)
+            return
+
+    # stopping
+
+    def _on_interrupt(self) -> None:
+        self._stops += 2 if self._watches else 1
+        if self._stops == 1:
+            self._screen.line("interrupting; Ctrl-C again quits at once", "yellow")
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        self._interrupting = asyncio.create_task(interrupt_tree(self._app.engine, self.thread))
+
+
+async def in_front(
+    app: Retinue,
+    settings: Settings,
+    thread: ThreadId,
+    *,
+    asks: bool = True,
+    past: bool = True,
+    watches: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Attend to a thread until it settles and tell how it ended; returns the exit code.
+
+    Args:
+        asks: Whether questions may be asked here, if there is a terminal.
+        past: Whether to show what happened before.
+        watches: Only look: stay while it waits, and leave it alone at Ctrl-C.
+    """
+    screen = Screen(streams=not as_json)
+    asks = asks and not watches and sys.stdin.isatty() and sys.stderr.isatty()
+    foreground = Foreground(app, thread, screen, asks=asks, watches=watches)
+    if not past:
+        await foreground.skip_past()
+    code = await foreground.attend()
+    if not watches or foreground.watch.completion is not None:
+        _report(foreground, screen, code, as_json=as_json)
+    await _leave(app, screen, settings, code)
+    return code
+
+
+def _report(fg: Foreground, screen: Screen, code: int, *, as_json: bool) -> None:
+    """The end of a foreground run: the answer, or how to go on."""
+    watch, short = fg.watch, fg.thread[:8]
+    if as_json:
+        status = "waiting" if code == WAITS else "interrupted"
+        waiting = {"thread": fg.thread, "status": status, "questions": list(watch.questions.values())}
+        print_json(watch.completion or waiting)
+        return
+    if watch.completion is not None:
+        fg.view.result(watch.completion)
+        screen.line(f"{watch.completion.status} · {fg.view.meter.text()} · thread {short}", "dim")
+        return
+    if code == INTERRUPTED:
+        screen.line(f"interrupted. To go on: retinue threads resume {short}", "yellow")
+        return
+    for question in watch.questions.values():
+        _show_waiting(screen, question)
+    for request, names in watch.variables.items():
+        screen.line(f"? waits for the variables {', '.join(names)} (request {request})", "bold")
+    screen.line(
+        f"waiting for a person. The thread goes on when it is answered: retinue threads watch {short}", "yellow"
+    )
+
+
+async def _leave(app: Retinue, screen: Screen, settings: Settings, code: int) -> None:
+    """Cut nothing off: let what else this process drives come to an end, or hand it over after an interruption."""
+    if await app.idle(1.0):
+        return
+    if code == INTERRUPTED:
+        ensure_driver(settings)
+        return
+    screen.line("other threads are still at work here; Ctrl-C leaves them to another process", "dim")
+    while not await app.idle(60.0):
+        pass
+
+
+def _show_waiting(screen: Screen, question: OpenQuestion) -> None:
+    show_question(screen, question)
+    screen.line(f"  to answer: {how_to_answer(question)}", "bold")

@@ -1,0 +1,53 @@
+"""Opens what commands work on: the whole app, or only its database; and what is logged meanwhile."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retinue.app.settings import Settings
+from retinue.cli.here import settings_here
+
+if TYPE_CHECKING:
+    from retinue.app.retinue import Retinue
+    from retinue.storage.sqlite import Database
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, drive: bool, workspace: Path | None = None) -> "AsyncGenerator[Retinue]":
+    from retinue.app.retinue import Retinue
+
+    log_to_file(settings)
+    async with Retinue(settings=settings, workspace=workspace, drive=drive) as app:
+        app.engine.drives = app.engine.drives and drive
+        yield app
+
+
+@asynccontextmanager
+async def database_here() -> "AsyncGenerator[Database]":
+    from retinue.storage.sqlite import open_database
+
+    path = Path(settings_here().database)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    database = await open_database(path)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def data_folder(settings: Settings) -> Path:
+    return Path(settings.database).parent
+
+
+def log_to_file(settings: Settings) -> None:
+    """Details of failures go to the data folder's log; `RETINUE_DEBUG=1` shows them at once."""
+    if os.environ.get("RETINUE_DEBUG") == "1":
+        logging.basicConfig(level=logging.INFO)
+        return
+    data_folder(settings).mkdir(parents=True, exist_ok=True)
+    file = logging.FileHandler(data_folder(settings) / "retinue.log", delay=True)
+    form = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+    logging.basicConfig(handlers=[file], level=logging.WARNING, format=form)
