@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from retinue.net.settings import NetworkSettings
 from retinue.sandbox.limits import Limits
 
 
@@ -13,6 +14,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether commands in the sandbox reach the network."""
     hidden: tuple[str, ...] = ()
     """Folders and files that commands in the sandbox can't see: the installation's own data."""
+    network: NetworkSettings = NetworkSettings()
     search_url: str | None = None
     """A SearXNG-compatible endpoint, `https://host/search`."""
     checkers: Mapping[str, tuple[str, ...]] = {}

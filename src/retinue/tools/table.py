@@ -8,6 +8,7 @@ completion) belong to the runtime, those of MCP servers to `retinue.remotes`.
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from retinue.ports.tool import Tool
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.tool import Effect
 from retinue.tools.settings import ToolSettings
+
+if TYPE_CHECKING:
+    from retinue.tools.websearch import SearchProvider
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +44,7 @@ TABLE: Mapping[str, Row] = {
     "bash": Row(target="bash:Bash", effect="write", needs=("settings",)),
     "todo": Row(target="todo:Todo", effect="idempotent"),
     "webfetch": Row(target="webfetch:WebFetch", effect="read", needs=("settings",)),
-    "websearch": Row(target="websearch:WebSearch", effect="read", needs=("settings",)),
+    "websearch": Row(target="websearch:WebSearch", effect="read", needs=("settings", "search")),
     "diagnostics": Row(target="diagnostics:Diagnostics", effect="read", needs=("settings",)),
     "save_memory": Row(target="memory:SaveMemory", effect="idempotent", needs=("memory", "clock")),
     "load_memory": Row(target="memory:LoadMemory", effect="read", needs=("memory", "clock")),
@@ -58,6 +62,7 @@ class BuiltinTools:
         settings: ToolSettings = ToolSettings(),  # noqa: B008 - a frozen value
         functions: Mapping[str, Tool] | None = None,
         trusted: Callable[[Path], bool] = lambda _: False,
+        search: "SearchProvider | None" = None,
     ) -> None:
         """
         Args:
@@ -66,8 +71,9 @@ class BuiltinTools:
             settings: What the operator configured.
             functions: Tools given in Python code, and those of installed packages.
             trusted: Whether the code in a project's `.retinue/tools` may be run.
+            search: What `websearch` asks, when it is not the endpoint in the settings.
         """
-        self._parts: dict[str, object] = {"memory": memory, "clock": clock, "settings": settings}
+        self._parts: dict[str, object] = {"memory": memory, "clock": clock, "settings": settings, "search": search}
         self._functions = dict(functions or {})
         self._trusted = trusted
         self._built: dict[str, Tool] = {}
