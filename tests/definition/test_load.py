@@ -223,4 +223,4 @@ def test_the_hash_is_that_of_the_bytes() -> None:
 
 
 def test_a_body_with_a_control_character_is_warned_of() -> None:
-    assert codes(load("description: d", "a\x04b")) == ["control-in-body"]
+    assert codes(load("description: d", "a\x1bb")) == ["control-in-body"]

@@ -31,6 +31,19 @@ _COMPILED = {
 }
 """Keys without a field of their own: they end in other fields."""
 
+_ABOUT_REMOTE = {"kind", "agent_card_url", "agent_card_json"}
+_ABOUT_SIDES = {"type", "side_a", "side_b"}
+_ABOUT_TOOLS = {
+    "tools",
+    "allowed_tools",
+    "disallowed_tools",
+    "permission_mode",
+    "readonly",
+    "permissions",
+    "tool_overrides",
+    "subagents",
+}
+
 _MAKE: Callable[..., AgentDefinition] = AgentDefinition
 
 
@@ -61,27 +74,28 @@ def assemble(
     profile: Profile | None = None,
 ) -> AgentDefinition | None:
     """The definition, or None when the report holds an error."""
-    fields = {key: value for key, value in given.values.items() if key not in _COMPILED}
-    power = power_of(given)
-    fields |= {
-        "id": id,
-        "tools": power.tools,
-        "permissions": power.permissions,
-        "tool_overrides": power.overrides,
-        "subagents": power.subagents,
-        "extra": given.extra,
-        "hash": body.hash,
-    }
-    fields.setdefault("name", id.rpartition("/")[2])
+    fields = {"name": id.rpartition("/")[2], **given.values, "id": id, "extra": given.extra, "hash": body.hash}
+    if not _ABOUT_TOOLS.isdisjoint(given.values):
+        power = power_of(given)
+        fields["tools"] = power.tools
+        fields["permissions"] = power.permissions
+        fields["tool_overrides"] = power.overrides
+        fields["subagents"] = power.subagents
     _set_model(fields)
     _set_servers(fields)
     _set_category(given, fields)
     _set_delegation(fields)
-    _set_remote(given, fields, report)
+    if not _ABOUT_REMOTE.isdisjoint(fields):
+        _set_remote(given, fields, report)
     _set_prompt(given, body, fields, report)
-    _set_sides(given, fields, report, prompts)
+    if not _ABOUT_SIDES.isdisjoint(fields):
+        _set_sides(given, fields, report, prompts)
     _check_required(given, fields, report, profile)
-    return None if report.failed else _MAKE(**fields)
+    if report.failed:
+        return None
+    for key in _COMPILED & fields.keys():
+        del fields[key]
+    return _MAKE(**fields)
 
 
 def power_of(given: Given) -> Power:
@@ -152,7 +166,7 @@ def _set_delegation(fields: dict[str, object]) -> None:
     if fields.get("allowed_agents") == ("*",):
         del fields["allowed_agents"]
         fields.setdefault("can_spawn_subagents", True)
-    spawns = spawns_by_default(fields.get("category"), fields.get("allowed_agents"), fields["subagents"])
+    spawns = spawns_by_default(fields.get("category"), fields.get("allowed_agents"), fields.get("subagents"))
     fields.setdefault("can_spawn_subagents", spawns)
 
 

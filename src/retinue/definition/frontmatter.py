@@ -19,7 +19,8 @@ _CLOSE = re.compile(rb"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
 UNWANTED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]"
 )  # NEL, LS and PS are line breaks to YAML and to few editors; the bidirectional ones hide what a line says
-_BODY_CONTROLS = bytes(set(range(32)) - {9, 10, 13, 12, 27}) + b"\x7f"
+_BODY_CONTROLS = b"\x00\x08\x1b\x7f"
+"""Those that can hide what a terminal shows; a body is long, and looking for each one costs."""
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,9 +99,8 @@ def _checked(block: str, line: int) -> str:
 
 
 def _first_control(raw: bytes, line: int) -> tuple[int, int] | None:
-    if len(raw.translate(None, _BODY_CONTROLS)) == len(raw):
-        return None
-    return _place(raw, min(i for c in _BODY_CONTROLS if (i := raw.find(c)) >= 0), line)
+    found = [raw.find(code) for code in _BODY_CONTROLS if code in raw]
+    return _place(raw, min(found), line) if found else None
 
 
 def _place(raw: bytes, index: int, line: int) -> tuple[int, int]:

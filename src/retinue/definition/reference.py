@@ -1,7 +1,10 @@
 """The reference page of the frontmatter; made from the key table, the tool names and the codes."""
 
+from collections.abc import Collection
+
 from retinue.definition.codes import CODES
 from retinue.definition.keys import BY_NAME, GROUPS, UNSUPPORTED
+from retinue.definition.node import is_collection, is_map
 
 _HEAD = """# Frontmatter
 
@@ -25,11 +28,29 @@ def reference_markdown() -> str:
             mark = " ●" if key.power else ""
             lines.append(f"| `{name}`{mark} | {_cell(key.kind.label)} | {_cell(key.default)} | {key.help}.{also} |")
         lines.append("")
+        for name in names:
+            if inner := _properties(BY_NAME[name].kind.schema):
+                lines += [f"Inside `{name}`:", "", *(f"- `{key}`: {meaning}" for key, meaning in inner.items()), ""]
     lines += ["## Keys of other tools that have no meaning here", "", "| key | instead |", "| --- | --- |"]
     lines += [f"| `{name}` | {reason} |" for name, reason in UNSUPPORTED.items()]
     lines += ["", "## Problems", "", "| code | | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{code}` | {severity} | {meaning} |" for code, (severity, meaning) in CODES.items()]
     return "\n".join(lines) + "\n"
+
+
+def _properties(schema: object) -> dict[str, str]:
+    """The keys that a schema describes, wherever it nests them first."""
+    parts: Collection[object] = ()
+    if is_collection(schema):
+        parts = schema
+    elif is_map(schema):
+        if is_map(properties := schema.get("properties")):
+            return {str(key): str(inner.get("description", "")) for key, inner in properties.items() if is_map(inner)}
+        parts = [schema.get(key) for key in ("anyOf", "items", "additionalProperties")]
+    for part in parts:
+        if found := _properties(part):
+            return found
+    return {}
 
 
 def _cell(text: str) -> str:

@@ -45,6 +45,7 @@ _ALIASES = {
     "diagnostics": "problems read/problems lsp ide getDiagnostics",
     "save_memory load_memory": "memory save_memory vscode/memory memory_usage",
     "complete_agent_execution": "complete_task",
+    "read glob grep list": "read-only",
     "mcp_*": "mcp",
     "*": "all *",
 }

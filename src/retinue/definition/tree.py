@@ -69,19 +69,19 @@ class _Builder:
 
     def build(self, next_event: Callable[[], Event | None]) -> Node | None:
         """Every event is a turn of one loop: a file has some twenty, a catalog ten thousand files."""
-        stack, keys = self.stack, self.keys
+        stack, keys, base = self.stack, self.keys, self.line
         root: Node | None = None
         documents = 0
         while (event := next_event()) is not None:
             if isinstance(event, ScalarEvent):
-                line, column = self._place(event)
+                line, column = (mark.line + base, mark.column + 1) if (mark := event.start_mark) else (base, 1)
                 if event.anchor is not None or event.tag is not None:
                     raise self._unwanted(event)
                 if stack and keys[-1] is None and isinstance(top := stack[-1], Fields):
                     keys[-1] = _new_key(top, event.value, line, column)
                     continue
                 node = scalar(event.value, line, column, quoted=not event.implicit[0])
-                if not node.quoted and event.end_mark and event.end_mark.line + self.line > line:
+                if not node.quoted and event.end_mark and event.end_mark.line + base > line:
                     node.goes_on = self._joins(event)
             elif isinstance(event, CollectionStartEvent):
                 if event.anchor is not None or event.tag is not None:
