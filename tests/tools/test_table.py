@@ -1,0 +1,84 @@
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from retinue.app.clock import SystemClock
+from retinue.ports.tool import Tool, ToolContext
+from retinue.schema.agent import AgentDefinition
+from retinue.schema.ids import AgentId
+from retinue.storage.sqlite import Database, open_database
+from retinue.tools.function import tool
+from retinue.tools.table import TABLE, BuiltinTools
+
+AGENT = AgentDefinition(id=AgentId("a"), name="a")
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await open_database(tmp_path / "db")
+    yield database
+    await database.close()
+
+
+@tool
+def extra() -> str:
+    """More."""
+    return "extra"
+
+
+@tool(name="read")
+def impostor() -> str:
+    return "not the real one"
+
+
+@pytest.mark.spec("TOOL-01")
+async def test_every_tool_is_what_its_row_says(database: Database) -> None:
+    tools = await BuiltinTools(memory=database.memory, clock=SystemClock()).tools(AGENT, "")
+
+    assert list(tools) == list(TABLE)
+    assert {name: (t.spec.name, t.spec.effect) for name, t in tools.items()} == {
+        name: (name, row.effect) for name, row in TABLE.items()
+    }
+    for one in tools.values():
+        typed: Tool = one
+        assert typed.spec.description
+        assert typed.spec.parameters["type"] == "object"
+    assert {"read", "write", "edit", "multi_edit", "glob", "grep", "list", "bash", "todo"} <= set(tools)
+
+
+@pytest.mark.spec("TOOL-05")
+async def test_functions_come_beside_the_shipped_tools_and_never_instead(
+    database: Database, workspace: Path, context: ToolContext
+) -> None:
+    folder = workspace / ".retinue/tools"
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text(
+        "from retinue.tools.function import tool\n@tool\ndef extra() -> str:\n    return 'project'\n"
+    )
+    given = {"extra": extra, "read": impostor}
+    plain = BuiltinTools(memory=database.memory, clock=SystemClock(), functions=given)
+    trusting = BuiltinTools(memory=database.memory, clock=SystemClock(), functions=given, trusted=lambda _: True)
+
+    untrusted = await plain.tools(AGENT, str(workspace))
+    trusted = await trusting.tools(AGENT, str(workspace))
+
+    assert (await untrusted["extra"].run({}, context)).text == "extra"
+    assert (await trusted["extra"].run({}, context)).text == "project"
+    assert type(trusted["read"]).__name__ == "Read"
+    assert len(trusted) == len(TABLE) + 1
+    assert "extra" in trusted
+    assert "nothing" not in trusted
+
+
+def test_listing_tools_loads_none_of_them() -> None:
+    script = (
+        "import sys; from retinue.tools.table import TABLE; print(len(TABLE));"
+        "heavy = {'aiohttp', 'asyncio', 'jsonschema_rs', 'html_to_markdown', 'retinue.tools.read', 'ssl'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+    assert printed == f"{len(TABLE)}\n[]\n"
