@@ -3,7 +3,7 @@
 import msgspec
 
 from retinue.app.catalog import CatalogHolder
-from retinue.registry.catalog import Resolved
+from retinue.registry.catalog import Catalog, Resolved
 from retinue.schema.agent import AgentDefinition, OutputSpec
 from retinue.schema.events.threads import Pin
 
@@ -39,17 +39,17 @@ PLAN = OutputSpec(
 class CatalogAgents:
     def __init__(self, holder: CatalogHolder) -> None:
         self._holder = holder
+        self._delegates: tuple[Catalog, tuple[Pin, ...]] | None = None
 
     def pin(self, name: str) -> Pin:
         return pin_of(self._holder.current.resolve(name))
 
     def delegates(self) -> tuple[Pin, ...]:
         catalog = self._holder.current
-        return tuple(
-            pin_of(catalog.resolve(definition.id))
-            for definition in catalog.visible()
-            if definition.category in ("subagent", "all")
-        )
+        if self._delegates is None or self._delegates[0] is not catalog:
+            found = (d for d in catalog.visible() if d.category in ("subagent", "all"))
+            self._delegates = (catalog, tuple(pin_of(catalog.resolve(d.id)) for d in found))
+        return self._delegates[1]
 
 
 def pin_of(resolved: Resolved) -> Pin:

@@ -17,7 +17,7 @@ from retinue.app.settings_file import home_folder, load_settings
 from retinue.app.trust import read_trust
 from retinue.definition.code import CodeAgent
 from retinue.dispatch.local import LocalDispatcher
-from retinue.models.transport import Transport
+from retinue.models.resolve import ProviderModels
 from retinue.policy.rules import Tier
 from retinue.ports.clock import Clock
 from retinue.ports.model import Models
@@ -65,7 +65,7 @@ class Built:
     engine: Engine
     dispatcher: LocalDispatcher
     lock: DriverLock
-    transport: Transport
+    providers: ProviderModels
     takeover: asyncio.Task[None] | None
 
     async def idle(self, seconds: float) -> bool:
@@ -75,7 +75,7 @@ class Built:
         if self.takeover is not None:
             self.takeover.cancel()
         await self.dispatcher.stop()
-        await self.transport.close()
+        await self.providers.close()
         await self.catalog.close()
         await self.database.close()
         self.lock.release()
@@ -87,12 +87,17 @@ async def build(parts: Parts) -> Built:
     data.mkdir(parents=True, exist_ok=True)
     clock = parts.clock or SystemClock()
     database = await open_database(data / Path(settings.database).name, clock=clock)
-    catalog = await open_catalog(settings, environ=parts.environ, code=[_definition(a) for a in parts.agents])
+    catalog = await open_catalog(
+        settings,
+        environ=parts.environ,
+        code=[_definition(a) for a in parts.agents],
+        records=database.records,
+    )
     store = parts.wrap_store(database.store)
-    agents, transport = CatalogAgents(catalog), Transport()
+    agents, providers = CatalogAgents(catalog), models_of(settings, parts.environ)
     runtime = Runtime(
         store=store,
-        models=parts.models or models_of(settings, parts.environ, transport),
+        models=parts.models or providers,
         toolbox=_toolbox(parts, settings, database, clock),
         clock=clock,
         agents=agents,
@@ -127,7 +132,7 @@ async def build(parts: Parts) -> Built:
         engine=engine,
         dispatcher=dispatcher,
         lock=lock,
-        transport=transport,
+        providers=providers,
         takeover=_drive(engine, dispatcher, lock) if parts.drive else None,
     )
 

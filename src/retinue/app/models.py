@@ -8,11 +8,10 @@ from retinue.models.formats import FormatName
 from retinue.models.known import ModelInfo
 from retinue.models.provider import ProviderConfig, from_environment
 from retinue.models.resolve import ProviderModels
-from retinue.models.transport import Transport
 from retinue.schema.errors import SettingsError
 
 
-def models_of(settings: Settings, environ: Mapping[str, str], transport: Transport) -> ProviderModels:
+def models_of(settings: Settings, environ: Mapping[str, str]) -> ProviderModels:
     """Configured providers first; those of the environment where no configured one has the name."""
     configured = {config.name: config for config in _configured(settings)}
     found = {config.name: config for config in from_environment(environ)}
@@ -24,7 +23,6 @@ def models_of(settings: Settings, environ: Mapping[str, str], transport: Transpo
         allowed_endpoints=[
             (e.base_url or "", e.api_key_env_var or "") for file in settings.trusted for e in file.endpoints
         ],
-        transport=transport,
     )
 
 

@@ -57,7 +57,7 @@ class Context:
     def request(self, head: Head, *, tail: str = "", message_id: str | None = None, stream: bool = True) -> Request:
         return Request(
             head=self._encoded_head(head),
-            turns=[*self._fragments, self._encode(self._perspective.open_turn())],
+            turns=[*self._fragments, *(self._encode(turn) for turn in self._perspective.open_turns())],
             tail=tail,
             message_id=message_id,
             stream=stream,
@@ -66,7 +66,8 @@ class Context:
     def chain(self, request: Request) -> str:
         """The hash of everything in the request but its tail; equal chains are equal requests."""
         digest = self._digest.copy()
-        digest.update(request.turns[-1].data)
+        for fragment in request.turns[len(self._fragments) :]:
+            digest.update(fragment.data)
         digest.update(request.head.data)
         return digest.hexdigest()
 

@@ -23,6 +23,8 @@ from retinue.schema.thread import SideName
 from retinue.schema.tool import ToolSpec
 
 PLANNING_EXTRA = frozenset({"todo", "question", "request_user_input"})
+CAPPED_OUTPUT = 8192
+"""Tokens of output that a budget reserves for an agent which does not say how much it needs."""
 PREFIX = (
     "You are an AI assistant powered by a large language model.\n"
     "Current time: {{current_time}}\n"
@@ -79,12 +81,17 @@ async def _head(work: Work, side: SideName) -> Head:
         tools=specs,
         temperature=definition.temperature,
         top_p=definition.top_p,
-        max_tokens=definition.max_tokens,
+        max_tokens=most_output(work),
         reasoning_effort=definition.reasoning_effort,
         thinking_budget=definition.thinking_budget,
         parallel_tool_calls=definition.parallel_tool_calls,
         options=msgspec.json.encode(definition.options) if definition.options else b"{}",
     )
+
+
+def most_output(work: Work) -> int | None:
+    """What an answer may take; under a budget a request never asks for more than was set aside for it."""
+    return work.state.pin.definition.max_tokens or (CAPPED_OUTPUT if work.state.thread.capped else None)
 
 
 def system_prompt(work: Work, definition: AgentDefinition, values: Mapping[str, str], inputs: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 A side sees itself as assistant and the other as user, and not the other's calls.
 A turn is emitted when it can no longer change: a user turn once it was
-answered, an assistant turn at once. What is still being gathered is `open_turn`.
+answered, an assistant turn at once. What is still being gathered is in `open_turns`.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,8 @@ class Perspective:
     ) -> None:
         self._side: SideName = side
         self._kept_from = compacted.kept_from if compacted else 0
-        self._summary = SUMMARY.format(summary=compacted.summary) if compacted else None
+        self._summary = SUMMARY.format(summary=compacted.summary) if compacted and compacted.kept_from else None
         self._trimmed = frozenset(compacted.trimmed) if compacted else frozenset[CallId]()
-        self._compacted = compacted
         self._changed = changed
         self._count = 0
         self._role: Role | None = None
@@ -66,25 +65,20 @@ class Perspective:
                 return self._say(event.text)
             case GraceStarted():
                 return self._say(event.text)
-            case ContextCompacted() if event is self._compacted and self._count <= self._kept_from:
-                self._parts.insert(0, Text(text=self._summary or ""))
-                self._role = "user"
-                return []
             case _:
                 return []
 
-    def open_turn(self) -> Turn:
-        """The user turn as it would be sent now."""
+    def open_turns(self) -> tuple[Turn, ...]:
+        """What a request sent now would hold after the final turns: it ends with a user turn."""
         if self._role == "user" and self._parts:
-            return self._changed_turn(self._count, self._ordered())
-        return Turn(role="user", parts=(Text(text=CONTINUE if self._count else OPENING),))
+            return (self._changed_turn(self._count, self._ordered()),)
+        filler = Turn(role="user", parts=(Text(text=CONTINUE if self._count or self._parts else OPENING),))
+        if self._role == "assistant":
+            return Turn(role="assistant", parts=tuple(self._parts)), filler
+        return (filler,)
 
     def _own_answer(self, event: ModelAnswered) -> list[Turn]:
-        turns: list[Turn] = []
-        if self._role == "assistant":
-            turns += self._emit(Turn(role="assistant", parts=tuple(self._parts)))
-            self._role, self._parts = None, []
-        turns += self._emit(self.open_turn())
+        turns = [emitted for turn in self.open_turns() for emitted in self._emit(turn)]
         sendable = any(isinstance(p, Call) or (isinstance(p, Text) and p.text.strip()) for p in event.parts)
         turns += self._emit(Turn(role="assistant", parts=event.parts if sendable else (*event.parts, Text(text=EMPTY))))
         self._order = {call.id: i for i, call in enumerate(calls_of(event.parts))}
@@ -103,7 +97,7 @@ class Perspective:
         if self._role is not None:
             turns = self._emit(Turn(role=self._role, parts=self._ordered().parts))
         elif role == "assistant":
-            turns = self._emit(self.open_turn())
+            turns = [emitted for turn in self.open_turns() for emitted in self._emit(turn)]
         self._role, self._parts = role, list(parts)
         return turns
 

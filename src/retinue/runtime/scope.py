@@ -54,11 +54,10 @@ async def _conversation(work: "Work") -> str:
     """What the caller's model sees now, compaction included, without thinking, calls or outcomes."""
     await work.flush()
     side = work.state.run.active if work.state.run else "a"
-    compacted = work.state.compacted
-    perspective = Perspective(side, compacted=compacted if compacted and compacted.kept_from else None)
+    perspective = Perspective(side, compacted=work.state.compacted)
     turns: list[Turn] = []
     for _, event in await read_log(work.runtime, work.thread):
-        turns += perspective.feed(compacted if compacted is not None and event == compacted else event)
+        turns += perspective.feed(event)
     lines = [f"[{t.role}] {p.text}" for t in turns for p in t.parts if isinstance(p, Text)]
     return _quote("caller_conversation", "\n".join(lines)[-MAX_QUOTED:])
 

@@ -9,7 +9,7 @@ from retinue.ports.store import Reserve, Settle
 from retinue.runtime import compaction
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
-from retinue.runtime.offer import head_for
+from retinue.runtime.offer import head_for, most_output
 from retinue.runtime.project import project
 from retinue.runtime.sides import candidates
 from retinue.runtime.tail import tail_for
@@ -57,10 +57,9 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
     run, state = work.state.run, work.state
     assert run is not None
     model = choice.model
-    output = min(state.pin.definition.max_tokens or model.max_output, model.max_output)
-    usage = Usage(input=context.estimate(request), output=output)
+    usage = Usage(input=context.estimate(request), output=min(most_output(work) or model.max_output, model.max_output))
     cost = model.price(usage)
-    capped = state.thread.capped or run.started.cost_cap is not None or run.started.token_cap is not None
+    capped = state.thread.capped
     if capped:
         await work.flush()
     asked = ModelAsked(
