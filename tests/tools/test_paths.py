@@ -309,3 +309,13 @@ async def test_a_person_who_approves_a_folder_outside_sees_what_is_in_it(here: P
     assert (await Grep().run(arguments, context)).status == "denied"
     approved = msgspec.structs.replace(context, approved=inspection.targets)
     assert (await Grep().run(arguments, approved)).text == str(here.parent / "other" / "seen")
+
+
+async def test_what_needs_approval_stays_out_of_searches_of_what_does_not(here: Path, judged: Judged) -> None:
+    """The runtime hands over the targets of every call that it let pass, not only of those it asked for."""
+    context = judged(Rule(tool="read", pattern="*.env", verdict="ask"))
+    arguments: dict[str, object] = {"pattern": "hidden-value|inside"}
+    inspection = await Grep().inspect(arguments, context)
+    passed = msgspec.structs.replace(context, approved=inspection.targets)
+
+    assert (await Grep().run(arguments, passed)).text == "a.txt:1:inside"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retinue.ports.tool import ToolContext
-from retinue.tools.descriptors import locate
+from retinue.sandbox.descriptors import locate
 from retinue.tools.glob import Glob
 from retinue.tools.grep import Grep
 from retinue.tools.list import List

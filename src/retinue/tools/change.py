@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from retinue.ports.tool import Inspection, Op, Target, ToolContext
+from retinue.sandbox.descriptors import folder_of
 from retinue.tools.attempt import Failed
-from retinue.tools.descriptors import folder_of
 from retinue.tools.paths import Found, admit, found
 from retinue.tools.reads import digest, remember, remembered
 from retinue.tools.text import Text, decode, diff, encode

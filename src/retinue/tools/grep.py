@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from retinue.ports.tool import Inspection, Result, ToolContext
+from retinue.sandbox.descriptors import readable
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
-from retinue.tools.descriptors import readable
 from retinue.tools.output import shorten
 from retinue.tools.paths import Found
 from retinue.tools.read import inspect_read

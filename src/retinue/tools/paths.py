@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retinue.ports.tool import Op, Target, ToolContext
+from retinue.sandbox.descriptors import Located, locate, readable
+from retinue.sandbox.targets import target_of
+from retinue.schema.errors import Denied
 from retinue.tools.attempt import Failed
-from retinue.tools.descriptors import Located, locate, readable
 
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_MOST_ENTRIES = 500_000
-"""Names looked at to find the other names of a hard-linked file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,42 +75,19 @@ def admit(target: Target, context: ToolContext) -> None:
 def visible(target: Target, context: ToolContext, *, root: Target) -> bool:
     """Whether a file below a folder that was admitted may show in results.
 
-    A folder outside the workspace that a person approved is approved with what is in it, but for denied files.
+    A folder outside the workspace that a person approved is approved with what is in it, but for denied
+    files; in a folder that nobody had to approve, what needs approval stays out of sight.
     """
     verdict = context.judge(target).verdict
-    return verdict == "allow" or (verdict == "ask" and root in context.approved) or own(target, context)
+    if verdict == "ask" and root in context.approved:
+        return context.judge(root).verdict == "ask"
+    return verdict == "allow" or own(target, context)
 
 
 def own(target: Target, context: ToolContext) -> bool:
     """Whether this reads one of the thread's own files."""
     files = os.path.realpath(context.files)
     return target.op == "read" and (target.path == files or target.path.startswith(f"{files}/"))
-
-
-def other_names(wanted: dict[tuple[int, int], str], workspace: str) -> dict[str, tuple[str, ...]]:
-    """For files of the given device and inode, their further names in the workspace."""
-    names: dict[str, list[str]] = {path: [] for path in wanted.values()}
-    inodes = {inode for _, inode in wanted}
-    left = _MOST_ENTRIES
-    folders = [workspace]
-    while folders:
-        try:
-            entries = os.scandir(folders.pop())
-        except OSError:
-            continue
-        with entries:
-            for entry in entries:
-                left -= 1
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.inode() in inodes:
-                    state = entry.stat(follow_symlinks=False)
-                    path = wanted.get((state.st_dev, state.st_ino))
-                    if path and path != entry.path:
-                        names[path].append(entry.path)
-        if left < 0:
-            raise Failed("A file here has several names, and the workspace is too large to find them all.", "denied")
-    return {path: tuple(sorted(others)) for path, others in names.items()}
 
 
 def _reached(path: str, asked: str, context: ToolContext) -> Located:
@@ -123,30 +100,16 @@ def _reached(path: str, asked: str, context: ToolContext) -> Located:
 
 
 def _found(asked: str, op: Op, held: Located, context: ToolContext) -> Found:
+    try:
+        target = target_of(op, asked, held, context.workspace)
+        target.path.encode()
+    except (Denied, UnicodeEncodeError) as error:
+        raise Failed(f"Denied: {asked}: {error}", "denied") from None
     state = os.fstat(held.fd)
-    names: tuple[str, ...] = ()
-    if held.missing:
-        if not stat.S_ISDIR(state.st_mode):
-            raise Failed(f"{asked} does not exist: {held.path} is not a folder.")
-        kind = "absent"
-    elif stat.S_ISREG(state.st_mode):
-        kind = "file"
-        if state.st_nlink > 1:
-            workspace = os.path.realpath(context.workspace)
-            names = other_names({(state.st_dev, state.st_ino): held.path}, workspace)[held.path]
-    elif stat.S_ISDIR(state.st_mode):
-        kind = "folder"
-    else:
+    if target.kind == "other":
         raise Failed(f"Denied: {held.path} is not a regular file (a pipe, a socket or a device).", "denied")
-    target = Target(
-        op=op,
-        asked=asked,
-        path=held.full,
-        kind=kind,
-        names=names,
-        more_names=kind == "file" and state.st_nlink > len(names) + 1,
-        identity=f"{state.st_dev}:{state.st_ino}",
-    )
+    if target.kind == "absent" and not stat.S_ISDIR(state.st_mode):
+        raise Failed(f"{asked} does not exist: {held.path} is not a folder.")
     return Found(target=target, held=held, state=state)
 
 

@@ -10,10 +10,10 @@ from typing import Annotated
 import msgspec
 
 from retinue.ports.tool import Inspection, Result, Target, ToolContext
+from retinue.sandbox.descriptors import readable
 from retinue.schema.message import Media
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
-from retinue.tools.descriptors import readable
 from retinue.tools.output import Bounds, shorten
 from retinue.tools.paths import Found, admit, found, own
 from retinue.tools.reads import digest, remember

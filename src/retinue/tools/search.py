@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retinue.ports.tool import Target, ToolContext
+from retinue.sandbox.descriptors import Located, beneath
+from retinue.sandbox.targets import other_names
+from retinue.schema.errors import Denied
 from retinue.tools.attempt import Failed
-from retinue.tools.descriptors import Located, beneath
-from retinue.tools.paths import Found, admit, found, other_names, visible
+from retinue.tools.paths import Found, admit, found, visible
 
 BATCH = 64
 
@@ -61,6 +63,13 @@ def shown_name(path: str, context: ToolContext) -> str:
     return path[len(workspace) + 1 :] if path.startswith(f"{workspace}/") else path
 
 
+def _names(linked: dict[tuple[int, int], str], context: ToolContext) -> dict[str, tuple[str, ...]]:
+    try:
+        return other_names(linked, context.workspace)
+    except Denied as denied:
+        raise Failed(f"Denied: {denied}.", "denied") from None
+
+
 def _seen(root: Found, held: Sequence[Located], context: ToolContext) -> list[Hit]:
     states = [os.fstat(place.fd) for place in held]
     linked = {
@@ -68,7 +77,7 @@ def _seen(root: Found, held: Sequence[Located], context: ToolContext) -> list[Hi
         for place, state in zip(held, states, strict=True)
         if state.st_nlink > 1 and stat.S_ISREG(state.st_mode)
     }
-    names = other_names(linked, os.path.realpath(context.workspace)) if linked else {}
+    names = _names(linked, context) if linked else {}
     hits: list[Hit] = []
     for place, state in zip(held, states, strict=True):
         target = Target(

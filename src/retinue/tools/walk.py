@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from retinue.sandbox.descriptors import Located
 from retinue.tools.attempt import Failed
-from retinue.tools.descriptors import Located
 from retinue.tools.wildcard import wildcard
 
 _SECONDS = 60.0

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from retinue.tools.descriptors import beneath, folder_of, locate, readable
+from retinue.sandbox.descriptors import beneath, folder_of, locate, readable
 
 
 @pytest.fixture
