@@ -151,6 +151,23 @@ def test_damage_between_power_keys_never_changes_power(pair: tuple[list[str], li
     assert after is None or power(after) == power(original)
 
 
+HARMLESS = ("color: blue\n", "vibe: calm\n", "description: d\n", "description: a: b\n", "# note\n", "\n")
+
+
+@pytest.mark.spec("DEF-07")
+@pytest.mark.parametrize("block", [b for b in POWER_BLOCKS if b.count("\n") > 1])
+def test_a_line_put_into_a_power_block_or_its_first_line_lost_never_changes_power(block: str) -> None:
+    original = load(f"name: a\n{block}")
+    assert original is not None
+    lines = block.splitlines(keepends=True)
+    cut = load(f"name: a\n{''.join(lines[1:])}")
+    assert cut is None
+    for at in range(1, len(lines)):
+        for line in HARMLESS:
+            after = load(f"name: a\n{''.join(lines[:at])}{line}{''.join(lines[at:])}")
+            assert after is None or after.allowed_commands == () or power(after) == power(original), line
+
+
 LIMITING = [b for b in POWER_BLOCKS if not b.startswith(("category", "agents"))]
 ONE_LINE = [b for b in TEXT_BLOCKS if b.count("\n") == 1 and not b.startswith("#")]
 

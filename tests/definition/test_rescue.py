@@ -128,21 +128,49 @@ def test_a_word_before_a_colon_is_not_a_hidden_key() -> None:
 
 
 @pytest.mark.spec("DEF-07")
-def test_a_power_key_below_an_open_quote_is_still_that_key() -> None:
-    definition = rescued('description: "left open\ntools: Read\nvibe: closed"')
+def test_a_power_key_below_a_quote_that_never_closes_is_still_that_key() -> None:
+    definition = rescued('description: "left open\ntools: Read\nvibe: calm')
 
     assert definition.tools == ToolFilter(only=(("read",),))
-    assert definition.extra == {"vibe": 'closed"'}
+    assert definition.extra == {"vibe": "calm"}
 
 
 @pytest.mark.spec("DEF-07")
 @pytest.mark.parametrize(
-    "front", ["tags: [a,\ntools: Read\n]", "x: {a: b,\ndisallowedTools: Bash\n}", "tools: [Read,\nmodel: x\n]"]
+    "front",
+    [
+        'description: "left open\ntools: Read\nvibe: closed"',
+        'a b: c\n"x y": "left open\ntools: Read\nz w: closed"',
+        "tags: [a,\ntools: Read\n]",
+        "x: {a: b,\ndisallowedTools: Bash\n}",
+        "tools: [Read,\nmodel: x\n]",
+    ],
 )
-def test_a_power_key_below_an_open_bracket_refuses_the_file_or_counts(front: str) -> None:
-    definition = load(f"description: d\n{front}").definition
+def test_a_power_key_that_yaml_reads_as_a_part_of_something_else_refuses_the_file(front: str) -> None:
+    assert load(f"description2: d\n{front}").definition is None
 
-    assert definition is None or definition.tools != ToolFilter()
+
+@pytest.mark.spec("DEF-07")
+@pytest.mark.parametrize(
+    "front",
+    [
+        "disallowedTools:\n  - Bash\ncolor: blue\n  - Write",
+        "description: all that is left of a list\n  - Read\n  - Grep",
+        "description: broken: text\n  - Read",
+        "permission:\n  edit: deny\ndescription: cut: in two\n  bash: deny",
+        "description: broken: text\n  bash: deny",
+        "disallowedTools:\n- Bash\ndescription: cut: in two\n- x_tool",
+    ],
+)
+def test_a_text_that_goes_on_like_a_list_of_power_refuses_the_file(front: str) -> None:
+    assert [p.code for p in load(front).problems if p.severity == "error"] == ["hidden-power"]
+
+
+def test_a_text_may_go_on_like_any_other_list() -> None:
+    definition = load("description: This\n  - reads words\n  - and more").definition
+
+    assert definition is not None
+    assert definition.description == "This - reads words - and more"
 
 
 @pytest.mark.spec("DEF-09")

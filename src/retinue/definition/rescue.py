@@ -3,13 +3,15 @@
 A file whose YAML is whole is read whole. Otherwise it is cut at the lines that
 start a key and each piece is read alone, in its own lines: a text that breaks
 YAML becomes plain text with a warning, and any other broken piece is an error.
-Three guards keep power out of text:
+Guards keep power out of text; where one is touched the file is refused:
 
 - a line that starts with a key that grants power is that key, whatever quote or
   bracket was left open above it;
 - a rescued text may not hold such a key on a line of its own, indented or not;
 - nor inside a line, when the file has no such key elsewhere: a line break may
-  have been lost.
+  have been lost;
+- no text may go on with lines that read like a list of tools or of permissions:
+  the line above them may have been lost, or one put between.
 """
 
 import re
@@ -47,6 +49,12 @@ def _spellings() -> list[str]:
 
 _INLINE = re.compile(rf"""(\S?)["']?({"|".join(_spellings())})["']?[ \t]*:(?=[ \t]|$)(.*)""", re.MULTILINE)
 _ONE_WORD = re.compile(r"\S*")
+_ORPHAN = re.compile(
+    r"""^[ \t]*(?:-[ \t]+["']?([^\s"']+)["']?[ \t,]*$"""
+    r"""|["']?([\w*-]+)["']?[ \t]*:[ \t]*(?:allow|ask|deny|true|false)[ \t,]*$"""
+    r"""|-[ \t]+(.*))""",
+    re.MULTILINE,
+)
 
 
 class Piece(msgspec.Struct):
@@ -64,9 +72,8 @@ def read_frontmatter(block: str, first_line: int, report: Report) -> Fields | It
     try:
         try:
             root = read_yaml(block, first_line, is_known_text)
-            if not _swallows_power(root, block, first_line):
-                return _as_root(root, first_line, report)
-            whole = Broken("a quote or bracket is left open", first_line, 1)
+            _check_whole(root, block, first_line)
+            return _as_root(root, first_line, report)
         except Refused:
             raise
         except Broken as error:
@@ -86,13 +93,18 @@ def _as_root(root: Node | None, line: int, report: Report) -> Fields | Items | N
     return root
 
 
-def _swallows_power(root: Node | None, block: str, first_line: int) -> bool:
-    """Whether a line that starts with a power key was read as a part of something else."""
-    starts = _KEY_LINE.findall(block)
-    if isinstance(root, Fields) and len(starts) <= len(root.fields):
-        return False
-    known = {line for line, _ in root.keys.values()} if isinstance(root, Fields) else set[int]()
-    return any(grants_power(match[2]) and line not in known for match, line in _key_lines(block, first_line))
+def _check_whole(root: Node | None, block: str, first_line: int) -> None:
+    """Refuses YAML in which a line of power was read as a part of something else."""
+    fields = root if isinstance(root, Fields) else Fields({}, {})
+    known = {line for line, _ in fields.keys.values()}
+    for match, line in _key_lines(block, first_line):
+        if grants_power(match[2]) and line not in known:
+            raise _hidden(match[2], line, 1, "is inside another value: a quote or bracket is left open above it")
+    for key, node in fields.fields.items():
+        if isinstance(node, Scalar) and node.goes_on and not grants_power(key):
+            start = node.line - first_line + 1
+            after = min((line for line in known if line > node.line), default=first_line + block.count("\n") + 1)
+            _check_orphans("\n".join(block.split("\n")[start : after - first_line]), node.line + 1, key)
 
 
 def _key_lines(block: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -196,15 +208,25 @@ def _check_text(piece: Piece, before: Piece | None, present: set[str], error: Br
     for match, group in [*((m, 1) for m in found), *((m, 2) for m in lost)]:
         at = match.start(group)
         line = piece.line + text.count("\n", 0, at)
-        raise _hidden(piece, match[group], line, at - text.rfind("\n", 0, at))
-    more = [line for line in text.split("\n")[1:] if _speaks(line)]
+        reason = f"may be lost in the broken text of '{piece.key}'; quote that text"
+        raise _hidden(match[group], line, at - text.rfind("\n", 0, at), reason)
+    rest = text.partition("\n")[2]
+    more = [line for line in rest.split("\n") if _speaks(line)]
     if not more:
         return
     if canonical_name(piece.key) not in _MANY_LINES:
         raise error
-    indented = any(line[0] in " \t" for line in more)
-    if indented and before is not None and grants_power(before.key) and "\n " in before.text:
-        raise _hidden(piece, before.key, before.line, 1)
+    _check_orphans(rest, piece.line + 1, piece.key)
+    if before is not None and grants_power(before.key) and "\n" in before.text.strip() and more[0][0] in " \t-":
+        raise _hidden(before.key, before.line, 1, f"may go on below the broken text of '{piece.key}'; quote that text")
+
+
+def _check_orphans(rest: str, line: int, key: str) -> None:
+    for match in _ORPHAN.finditer(rest):
+        name: str = match[1] or match[2] or match[3]
+        if canonical(name) or (not match[2] and canonical_name(key) not in _MANY_LINES):
+            reason = f"looks like a part of a list of tools or permissions, and stands in the text of '{key}'"
+            raise _hidden(name, line + rest.count("\n", 0, match.start()), 1, reason)
 
 
 def _is_lost(match: re.Match[str]) -> bool:
@@ -217,9 +239,8 @@ def _is_lost(match: re.Match[str]) -> bool:
     return _ONE_WORD.fullmatch(value) is not None
 
 
-def _hidden(piece: Piece, key: str, line: int, column: int) -> Refused:
-    message = f"'{key}' grants power and may be lost in the broken text of '{piece.key}'; quote that text"
-    return Refused(message, line, column, "hidden-power")
+def _hidden(what: str, line: int, column: int, reason: str) -> Refused:
+    return Refused(f"'{what}' {reason}", line, column, "hidden-power")
 
 
 def _as_text(piece: Piece) -> Scalar:
