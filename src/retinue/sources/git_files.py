@@ -97,8 +97,8 @@ class Reader:
                     done[path] = parsed
                 if self._progress and index % 256 == 0:
                     self._progress("parsing agents", index / total)
-            wanted = sorted(unread)
-            texts.update(zip(wanted, self._contents(files, wanted), strict=True))
+            if unread:
+                texts.update(zip(unread, self._contents(files, unread), strict=True))
             pending = later
         return done
 
@@ -107,11 +107,11 @@ class Reader:
 
     def _judged(self, path: str, file: File) -> Parsed:
         """What can be said without reading; a parsed file that is empty may be read."""
-        name = ascii(path)[1:-1]
         if not path.isprintable():
+            name = ascii(path)[1:-1]
             return self._refused(name, "bad_name", "has control characters, or bytes that are not UTF-8, in its name")
         if not {".", ".."}.isdisjoint(path.split("/")):
-            return self._refused(name, "bad_name", "has '.' or '..' in its path")
+            return self._refused(path, "bad_name", "has '.' or '..' in its path")
         if file.mode == _LINK:
             return self._refused(path, "symlink", "is a symbolic link, and those are not followed")
         if file.mode == _SUBMODULE:
