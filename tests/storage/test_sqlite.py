@@ -3,6 +3,8 @@
 import asyncio
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from retinue.schema.errors import StoreUnavailable
 from retinue.schema.ids import Tenant, ThreadId
 from retinue.storage.connection import connect
 from retinue.storage.sqlite import Database
+from retinue.storage.tables import open_records
 from retinue.storage.writes import REMEMBERED_ENTRIES
 
 A = ThreadId("aaaaaaaa-0000-4000-8000-000000000000")
@@ -106,3 +109,27 @@ async def test_claiming_is_quick_however_many_threads_wait_for_their_time(databa
 
     assert "SEARCH threads USING INDEX threads_due (runnable_at<?)" in plan
     assert not [step for step in plan if step.startswith("SCAN threads") and "INDEX" not in step]
+
+
+@pytest.mark.spec("RUN-01")
+async def test_opening_the_file_again_keeps_our_hold_on_it(database: Database, path: Path) -> None:
+    """Closing any descriptor of a file drops all of a process's POSIX locks on it.
+
+    Another process would then take itself for the last user and remove the write-ahead log under us.
+    """
+    await database.store.create(thread())
+    with open_records(path):
+        pass
+    assert await database.check() == []
+    visit = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute('SELECT id FROM threads').fetchall())"
+    )
+
+    async def visited() -> str:
+        command = [sys.executable, "-c", visit, str(path)]
+        return (await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)).stdout
+
+    await visited()
+    await database.store.create(thread(ThreadId("b")))
+
+    assert await visited() == f"[('{A}',), ('b',)]\n"

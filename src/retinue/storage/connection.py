@@ -4,9 +4,11 @@ Pragmas and permissions are decided here and nowhere else; what is in the file
 is `retinue.storage.schema`'s business.
 """
 
+import errno
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +87,24 @@ def fetch(connection: sqlite3.Connection, path: Path, sql: str, parameters: tupl
 
 
 def _create_private(path: Path) -> None:
-    """Conversations are the user's alone; SQLite gives its side files the mode of this one."""
+    """Conversations are the user's alone; SQLite gives its side files the mode of this one.
+
+    A file that exists is never opened here: closing it would drop the locks that
+    this process's connections hold on it, and another process could remove the
+    write-ahead log under them. So a new one is closed before it gets its name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    if path.exists():
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    unnamed = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
+    os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with suppress(FileExistsError):  # another process was first
+            path.hardlink_to(unnamed)
+    finally:
+        unnamed.unlink()
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

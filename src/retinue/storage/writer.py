@@ -37,7 +37,7 @@ class Transaction:
     __slots__ = ("execute", "moved", "now", "woke")
 
     def __init__(self, connection: sqlite3.Connection, now: float) -> None:
-        self.execute = connection.execute
+        self.execute = connection.cursor().execute
         self.now = now
         self.moved: set[str] = set()
         """Threads whose log has grown."""
