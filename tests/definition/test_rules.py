@@ -52,6 +52,26 @@ def test_writing_and_editing_are_one_category_and_the_stricter_word_holds(
     assert rules(f"permission: {front}") == expected
 
 
+@pytest.mark.spec("DEF-06", "DEF-07")
+@pytest.mark.parametrize(
+    ("tool", "pattern", "verdict", "patterns"),
+    [
+        ("edit", "**/*", "deny", ["*"]),
+        ("edit", "**/*.env*", "deny", ["*.env*"]),
+        ("read", "src/**/secret", "deny", ["src/*secret"]),
+        ("edit", "**/*.md", "allow", ["*.md"]),
+        ("edit", "src/**/*.ts", "allow", ["src/*.ts"]),
+        ("read", "src/**/test", "allow", ["src/test", "src/*/test"]),
+        ("read", "docs/**", "allow", ["docs/*"]),
+        ("bash", "rm **/x", "deny", ["rm **/x"]),
+    ],
+)
+def test_globs_that_cross_folders_cover_the_top_folder_too(
+    tool: str, pattern: str, verdict: str, patterns: list[str]
+) -> None:
+    assert rules(f'permission: {{{tool}: {{"{pattern}": {verdict}}}}}') == [(tool, p, verdict) for p in patterns]
+
+
 @pytest.mark.spec("DEF-07")
 def test_a_command_in_the_place_of_a_tool_only_tightens() -> None:
     assert rules('permission: {bash: ask, "rm -rf *": deny, "git push *": allow}') == [

@@ -11,7 +11,7 @@ import msgspec
 from retinue.definition.codes import Report
 from retinue.definition.node import Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical, unavailable
-from retinue.definition.toolset import call_rules, named, rule_tool
+from retinue.definition.toolset import call_rules, named, path_patterns, rule_tool
 from retinue.definition.values import Bad, Kind, choice, folded, number_of, text_of
 from retinue.schema.permission import Permissions, Rule, RulesetName, Verdict
 
@@ -121,8 +121,10 @@ def _map(node: Fields, report: Report) -> list[_Said]:
                 verdict = _verdict(inner)
             except Bad as bad:
                 raise bad.under(key) from None
-            rule = Rule(tool=key.strip(), pattern=pattern, verdict=verdict, origin=_origin(inner, report))
-            rules += _named_rules(rule, place, report, told=pattern != next(iter(patterns)))
+            ours = canonical(key.strip()) or ("",)
+            for path in path_patterns(ours[0], pattern, verdict):
+                rule = Rule(tool=key.strip(), pattern=path, verdict=verdict, origin=_origin(inner, report))
+                rules += _named_rules(rule, place, report, told=pattern != next(iter(patterns)))
     return rules
 
 

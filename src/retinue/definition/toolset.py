@@ -248,7 +248,20 @@ def _patterns(tool: str, pattern: str, verdict: Verdict) -> list[str]:
     if tool == "webfetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         return [f"https://{host}/*"] if verdict == "allow" else [f"*{host}*"]
-    return [pattern.removeprefix("./").replace("**", "*")]
+    return path_patterns(tool, pattern.removeprefix("./"), verdict)
+
+
+def path_patterns(tool: str, pattern: str, verdict: Verdict) -> list[str]:
+    """A glob of paths in our patterns, where `*` crosses `/`: `**/x` is x in the top folder too.
+
+    What allows covers exactly that; what denies may cover more.
+    """
+    if "**" not in pattern or rule_tool(tool) not in ("read", "edit", "glob", "grep", "list"):
+        return [pattern]
+    head, deep, tail = pattern.partition("**/")
+    if not deep or verdict != "allow":
+        return [re.sub(r"\*+", "*", pattern.replace("**/", "*"))]
+    return [head + tail] if tail.startswith("*") else [head + tail, f"{head}*/{tail}"]
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
