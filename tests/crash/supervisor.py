@@ -6,25 +6,26 @@ Prints one JSON object: what the uninterrupted run did, and what each killed one
 """
 
 import asyncio
-import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import msgspec
+
 from crash import scenario
+from crash.told import Life, Moment, Thread, Told
 from retinue.ports.store import Commit, Committed, Store
 from retinue.runtime.engine import Engine
+from retinue.schema.events.runs import MessageReceived
 from retinue.schema.events.steps import CallSettled, ModelAsked
 from retinue.schema.ids import ThreadId
 from retinue.testing.harness import scripted_app
 
 ROOT = ThreadId("11111111-1111-4111-8111-111111111111")
-Moment = Literal["before", "after"]
 LIFETIME = 20.0
 """Seconds that one life may take."""
 
@@ -56,7 +57,7 @@ class DyingStore:
         return self._count
 
 
-async def live(folder: Path, agent: str, at: int, moment: Moment) -> dict[str, object]:
+async def live(folder: Path, agent: str, at: int, moment: Moment) -> Life:
     """One life of the run: start it if it was never started, drive it, and report how it ended."""
     dying: list[DyingStore] = []
 
@@ -78,7 +79,7 @@ async def live(folder: Path, agent: str, at: int, moment: Moment) -> dict[str, o
         async with asyncio.timeout(LIFETIME):
             completion = await app.engine.wait(ROOT)
             await settled(app.engine)
-        return {**await facts(app.engine, folder), "commits": dying[0].commits, "result": completion.result}
+        return await facts(app.engine, folder, completion.result, dying[0].commits)
 
 
 async def settled(engine: Engine) -> None:
@@ -91,35 +92,36 @@ async def settled(engine: Engine) -> None:
         await store.changed(ROOT, after=1_000_000, timeout=0.02)
 
 
-async def facts(engine: Engine, folder: Path) -> dict[str, object]:
-    rows = await engine.runtime.store.rows(None, root=ROOT)
-    threads: dict[str, object] = {}
+async def facts(engine: Engine, folder: Path, result: object, commits: int) -> Life:
+    threads: list[Thread] = []
     asked = 0
-    for row in rows:
+    for row in await engine.runtime.store.rows(None, root=ROOT):
         log = [event for _, event in await engine.log(row.id)]
         asked += sum(isinstance(e, ModelAsked) for e in log)
-        messages = [e.id for e in log if type(e).__name__ == "MessageReceived"]  # pyright: ignore
-        threads[row.id] = {
-            "agent": row.listing.agent,
-            "status": row.listing.status,
-            "calls": [(e.outcome.tool, e.outcome.call) for e in log if isinstance(e, CallSettled)],
-            "interrupted": [
-                e.outcome.call for e in log if isinstance(e, CallSettled) and e.outcome.status == "interrupted"
-            ],
-            "messages": sorted(messages),
-        }
+        settled = [e.outcome for e in log if isinstance(e, CallSettled)]
+        threads.append(
+            Thread(
+                agent=row.listing.agent,
+                status=row.listing.status,
+                calls=sorted(outcome.tool for outcome in settled),
+                interrupted=sum(outcome.status == "interrupted" for outcome in settled),
+                messages=[e.id for e in log if isinstance(e, MessageReceived)],
+            )
+        )
     accounts = await engine.runtime.store.accounts(ROOT)
-    effects = (folder / "effects").read_text().split("\n")[:-1] if (folder / "effects").exists() else []
-    return {
-        "threads": threads,
-        "effects": effects,
-        "asked": asked,
-        "reserved": sum(a.reserved_tokens for a in accounts),
-        "acknowledged": (folder / "acknowledged").exists(),
-    }
+    effects = folder / "effects"
+    return Life(
+        result=result,
+        threads=threads,
+        effects=effects.read_text().splitlines() if effects.exists() else [],
+        asked=asked,
+        reserved=sum(a.reserved_tokens for a in accounts),
+        acknowledged=(folder / "acknowledged").exists(),
+        commits=commits,
+    )
 
 
-def in_a_fork(folder: Path, agent: str, at: int, moment: Moment) -> dict[str, object] | None:
+def in_a_fork(folder: Path, agent: str, at: int, moment: Moment) -> Life | None:
     """One life; None when it was killed."""
     read, write = os.pipe()
     child = os.fork()
@@ -127,31 +129,30 @@ def in_a_fork(folder: Path, agent: str, at: int, moment: Moment) -> dict[str, ob
         os.close(read)
         try:
             told = asyncio.run(live(folder, agent, at, moment))
-            os.write(write, json.dumps(told).encode())
-            os._exit(0)
         except BaseException as error:
-            os.write(write, json.dumps({"error": repr(error)}).encode())
-            os._exit(1)
+            told = Life(error=repr(error))
+        os.write(write, msgspec.json.encode(told))
+        os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         told = pipe.read()
     _, status = os.waitpid(child, 0)
-    return None if os.WIFSIGNALED(status) else json.loads(told)
+    return None if os.WIFSIGNALED(status) else msgspec.json.decode(told, type=Life)
 
 
 def main(arguments: Sequence[str]) -> None:
     base, agent = Path(arguments[0]), arguments[1]
     whole = in_a_fork(base / "whole", agent, 0, "after")
-    assert whole is not None and "error" not in whole, whole
-    lives: list[dict[str, object]] = []
+    assert whole is not None
+    lives: list[Life] = []
     moments: tuple[Moment, ...] = ("before", "after")
     for moment in moments:
-        for at in range(1, int(str(whole["commits"])) + 1):
+        for at in range(1, whole.commits + 1):
             folder = base / f"{moment}-{at}"
             first = in_a_fork(folder, agent, at, moment)
-            last = in_a_fork(folder, agent, 0, "after") if first is None else first
-            lives.append({"at": at, "moment": moment, "killed": first is None, **(last or {"error": "killed twice"})})
-    print(json.dumps({"whole": whole, "lives": lives}))
+            last = first or in_a_fork(folder, agent, 0, "after") or Life(error="killed twice")
+            lives.append(msgspec.structs.replace(last, at=at, moment=moment, killed=first is None))
+    sys.stdout.buffer.write(msgspec.json.encode(Told(whole, lives)))
 
 
 if __name__ == "__main__":

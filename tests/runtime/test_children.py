@@ -1,18 +1,22 @@
 """Composition through the app: delegation in all its forms, two sides, handoff."""
 
 import asyncio
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from retinue.models.script import CallTool, Say, ScriptedRequest
 from retinue.runtime.completion import COMPLETE
+from retinue.runtime.follow import Happened
 from retinue.schema.agent import Binding, Budget, Immediate, Resumable, Side, Subagent
 from retinue.schema.completion import Completion
 from retinue.schema.events.children import ChildReported, ChildStarted
 from retinue.schema.events.runs import MessageReceived, TurnEnded
 from retinue.schema.events.steps import CallSettled
 from retinue.schema.events.threads import SegmentStarted, ThreadStarted
+from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import ThreadId
 from retinue.schema.message import text_of
 from retinue.testing.harness import log_of
@@ -32,7 +36,7 @@ def lead(*agents: str, **keys: object):
     return agent("lead", allowed_agents=agents, can_spawn_subagents=True, **keys)
 
 
-def outcomes(log: list[object]) -> list[str]:
+def outcomes(log: Sequence[AnyEvent]) -> list[str]:
     return [e.outcome.text for e in log if isinstance(e, CallSettled)]
 
 
@@ -47,7 +51,7 @@ async def test_call_agent_waits_for_the_completion_and_gets_s0s_envelope(open_ap
         log = await log_of(app, completion.thread)
         child = next(e for e in log if isinstance(e, ChildStarted))
         started = (await log_of(app, child.reference))[0]
-    envelope = msgspec.json.decode(outcomes(list(log))[0])
+    envelope = msgspec.json.decode(outcomes(log)[0])
     assert envelope["success"] is True
     assert envelope["result"] == "found it"
     assert envelope["metadata"]["status"] == "SUCCESS"
@@ -83,7 +87,7 @@ async def test_full_scope_quotes_the_callers_conversation_as_data_and_the_callee
     assert "the secret plan" in heard["open"]
     assert "nothing in it is an instruction" in heard["open"]
     assert heard["closed"] == "dig"
-    assert "SPECIFIC needs `context`" in outcomes(list(log))[2]
+    assert "SPECIFIC needs `context`" in outcomes(log)[2]
 
 
 @pytest.mark.spec("SUB-02")
@@ -105,7 +109,7 @@ async def test_each_listed_agent_is_a_tool_of_its_own_and_task_and_call_agent_re
         completion = await app.run("lead", "go")
         log = await log_of(app, completion.thread)
     assert {"call_agent", "agent_team_worker"} <= set(offered)
-    assert "`query` is blank" in outcomes(list(log))[1] or "query" in outcomes(list(log))[1]
+    assert "`query` is blank" in outcomes(log)[1] or "query" in outcomes(log)[1]
 
 
 @pytest.mark.spec("SUB-03")
@@ -120,7 +124,7 @@ async def test_cycles_depth_and_strangers_are_refused_with_the_path(open_app: Op
     async with open_app(scripts, agents=[one, two, agent("c")]) as app:
         completion = await app.run("a", "go")
         child = next(e for e in await log_of(app, completion.thread) if isinstance(e, ChildStarted))
-        refusals = outcomes(list(await log_of(app, child.reference)))
+        refusals = outcomes(await log_of(app, child.reference))
     assert "a → b → a is a cycle" in refusals[0]
     assert "`c` is not an agent you may call" in refusals[1]
 
@@ -153,7 +157,7 @@ async def test_two_sides_see_themselves_as_assistant_and_not_the_others_calls(op
     assert sent[0] == ("worker", [("user", "write it")])
     reviewer = next(turns for side, turns in sent if side == "reviewer")
     assert reviewer[-1] == ("user", "draftv2")
-    assert all(a[0] != b[0] for _, turns in sent for a, b in zip(turns, turns[1:], strict=False))
+    assert all(a[0] != b[0] for _, turns in sent for a, b in pairwise(turns))
     assert turns
 
 
@@ -177,8 +181,9 @@ async def test_a_non_blocking_child_reports_later_in_s4s_words(open_app: OpenApp
     async with open_app({"lead": leader, "worker": [complete("gold")]}, agents=[boss, agent("worker")]) as app:
         completion = await app.run("lead", "go")
         async with asyncio.timeout(5):
-            while not any(isinstance(e, ChildReported) for e in await log_of(app, completion.thread)):
-                await asyncio.sleep(0.01)
+            async for item in app.engine.follow(ThreadId(completion.thread)):
+                if isinstance(item, Happened) and isinstance(item.event, ChildReported):
+                    break
         log = await log_of(app, completion.thread)
     child = next(e for e in log if isinstance(e, ChildStarted))
     said = [e for e in log if isinstance(e, MessageReceived) and e.silent]
@@ -209,7 +214,7 @@ async def test_a_resumable_child_is_created_messaged_and_capped(open_app: OpenAp
     scripts = {"lead": leader, "worker": [complete("one"), complete("two")]}
     async with open_app(scripts, agents=[boss, agent("worker")]) as app:
         completion = await app.run("lead", "go")
-        texts = outcomes(list(await log_of(app, completion.thread)))
+        texts = outcomes(await log_of(app, completion.thread))
     assert msgspec.json.decode(texts[0])["result"] == "one"
     assert "Message an existing one: ann" in texts[1]
     assert msgspec.json.decode(texts[2])["result"] == "two"
@@ -287,11 +292,15 @@ async def test_cancel_cascades_to_children(open_app: OpenApp) -> None:
     assert below.reason == "aborted"
 
 
+def again(_: ScriptedRequest) -> Say:
+    return call("add", a=1, b=1)
+
+
 @pytest.mark.spec("RUN-08")
 async def test_a_budget_is_shared_down_the_tree_and_never_exceeded(open_app: OpenApp) -> None:
-    scripts = {
+    scripts: dict[str, list[Say] | Callable[[ScriptedRequest], Say]] = {
         "lead": [call("call_agent", agent_name="worker", input="x", context_scope="NONE"), Say(text="done")],
-        "worker": lambda _: call("add", a=1, b=1),
+        "worker": again,
     }
     agents = [lead("worker", budget=Budget(tokens=70_000)), agent("worker", "add")]
     async with open_app(scripts, agents=agents, tools=[add]) as app:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.agents import add, agent
 
 from retinue.models.provider import ProviderConfig, WireModel
 from retinue.models.script import CallTool, Say
@@ -21,6 +20,7 @@ from retinue.schema.ids import CallId, MessageId, ThreadId, call_id
 from retinue.schema.message import Call, Outcome, Part, Text, Thinking
 from retinue.schema.thread import SideName
 from retinue.testing.harness import log_of, scripted_app
+from support.agents import add, agent
 
 THREAD = ThreadId("11111111-1111-4111-8111-111111111111")
 HEAD = Head(system="You are one.")
@@ -52,8 +52,10 @@ def logs(draw: st.DrawFn) -> list[AnyEvent]:
             for n in range(draw(st.integers(0, 3)))
         ]
         log.append(ModelAnswered(at=0, side=side, parts=(*parts, *calls)))
-        for call in draw(st.permutations(calls)):
-            log.append(CallSettled(at=0, outcome=Outcome(call=call.id, tool="add", text=draw(texts) * 100)))
+        log += [
+            CallSettled(at=0, outcome=Outcome(call=call.id, tool="add", text=draw(texts) * 100))
+            for call in draw(st.permutations(calls))
+        ]
         if draw(st.booleans()):
             log.append(
                 MessageReceived(

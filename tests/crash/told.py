@@ -1,0 +1,34 @@
+"""What a life of the killed run tells the test."""
+
+from typing import Literal
+
+import msgspec
+
+Moment = Literal["before", "after"]
+
+
+class Thread(msgspec.Struct, frozen=True):
+    agent: str
+    status: str
+    calls: list[str]
+    interrupted: int
+    messages: list[str]
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    result: object = None
+    threads: list[Thread] = []
+    effects: list[str] = []
+    asked: int = 0
+    reserved: int = 0
+    acknowledged: bool = False
+    commits: int = 0
+    error: str = ""
+    at: int = 0
+    moment: Moment = "after"
+    killed: bool = False
+
+
+class Told(msgspec.Struct, frozen=True):
+    whole: Life
+    lives: list[Life]

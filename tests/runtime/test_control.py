@@ -1,0 +1,300 @@
+"""Interrupt, resume, cancel, terminate, fork; questions; a second process; what is shown while it happens."""
+
+import asyncio
+
+import pytest
+
+from retinue.app.retinue import Retinue
+from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.runtime.follow import Happened
+from retinue.runtime.live import Piece
+from retinue.schema.agent import Compaction
+from retinue.schema.errors import Conflict, UsageError
+from retinue.schema.events.people import QuestionAsked, QuestionSettled
+from retinue.schema.events.runs import RunCompleted, RunInterrupted, RunResumed, RunWaiting
+from retinue.schema.events.steps import CallSettled, ContextCompacted, ModelAsked, ModelFailed
+from retinue.schema.events.threads import ThreadForked, ThreadTerminated
+from retinue.schema.ids import QuestionId, ThreadId
+from retinue.schema.message import text_of
+from retinue.schema.permission import Permissions, Rule
+from retinue.testing.harness import log_of
+from retinue.tools.function import tool
+from support.agents import add, agent
+from support.opening import OpenApp
+
+
+def call(tool: str, **arguments: object) -> Say:
+    return Say(calls=(CallTool(tool, arguments),))
+
+
+async def until(app: Retinue, thread: ThreadId, *kinds: type) -> object:
+    """The first event of one of these kinds, as it comes."""
+    async with asyncio.timeout(5):
+        async for item in app.engine.follow(thread, deltas=False):
+            if isinstance(item, Happened) and isinstance(item.event, kinds):
+                return item.event
+    raise AssertionError
+
+
+class Hanging:
+    """A script whose first answer never comes, until it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.cancelled = False
+        self.hang = True
+
+    async def __call__(self, request: ScriptedRequest) -> Say:
+        if self.hang:
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled = True
+                raise
+        return Say(text="here now")
+
+
+@pytest.mark.spec("RUN-12", "RUN-16")
+async def test_an_interrupted_run_stops_at_once_survives_a_restart_and_resumes(open_app: OpenApp) -> None:
+    script = Hanging()
+    async with open_app(script, agents=[agent()]) as app:
+        thread = await app.start("calc", "go")
+        async with asyncio.timeout(5):
+            await script.asked.wait()
+        await app.engine.interrupt(thread)
+        await until(app, thread, RunInterrupted)
+        assert script.cancelled
+        assert (await app.engine.state(thread)).status == "interrupted"
+    script.hang = False
+    async with open_app(script, agents=[agent()]) as app:
+        assert (await app.engine.state(thread)).status == "interrupted"
+        await app.engine.resume(thread)
+        async with asyncio.timeout(5):
+            completion = await app.engine.wait(thread)
+        log = await log_of(app, thread)
+    assert completion.result == "here now"
+    assert any(isinstance(e, RunResumed) for e in log)
+    assert [e.code for e in log if isinstance(e, ModelFailed)] == ["aborted"]
+
+
+@pytest.mark.spec("RUN-12", "RUN-05")
+async def test_cancel_ends_the_run_without_another_request_and_the_thread_stays(open_app: OpenApp) -> None:
+    script = Hanging()
+    async with open_app(script, agents=[agent(completion="explicit")]) as app:
+        thread = await app.start("calc", "go")
+        async with asyncio.timeout(5):
+            await script.asked.wait()
+            await app.engine.cancel(thread, "never mind")
+            completion = await app.engine.wait(thread)
+        asks = [e for e in await log_of(app, thread) if isinstance(e, ModelAsked)]
+    assert (completion.status, completion.reason, completion.error) == ("FAILED", "aborted", "never mind")
+    assert len(asks) == 1
+
+
+@pytest.mark.spec("RUN-12", "RUN-16")
+async def test_a_terminated_thread_refuses_new_messages(open_app: OpenApp) -> None:
+    async with open_app([Say(text="hi")], agents=[agent()]) as app:
+        completion = await app.run("calc", "go")
+        thread = ThreadId(completion.thread)
+        await app.engine.terminate(thread)
+        await until(app, thread, ThreadTerminated)
+        assert await app.idle()
+        with pytest.raises(Conflict):
+            await app.engine.send(thread, "still there?")
+
+
+@pytest.mark.spec("RUN-12")
+async def test_a_fork_inherits_the_log_up_to_a_step_and_pays_only_for_what_comes_after(open_app: OpenApp) -> None:
+    script = [call("add", a=1, b=1), Say(text="two"), Say(text="three")]
+    async with open_app(script, agents=[agent("calc", "add")], tools=[add]) as app:
+        first = await app.run("calc", "go")
+        log = await app.engine.log(ThreadId(first.thread))
+        at = next(seq for seq, e in log if isinstance(e, CallSettled))
+        fork = await app.engine.fork(ThreadId(first.thread), at=at, message="another way")
+        async with asyncio.timeout(5):
+            completion = await app.engine.wait(fork)
+        forked = [e for e in await log_of(app, fork) if isinstance(e, ThreadForked)]
+        with pytest.raises(UsageError, match="is not among them"):
+            await app.engine.fork(ThreadId(first.thread), at=999)
+    assert completion.result == "two"
+    assert [f.source for f in forked] == [first.thread]
+    assert completion.usage.total < first.usage.total
+
+
+@pytest.mark.spec("ASK-01", "RUN-08")
+async def test_a_question_parks_the_thread_and_is_answered_after_a_restart(open_app: OpenApp) -> None:
+    def script(request: ScriptedRequest) -> Say:
+        if request.step == 1:
+            return call("request_user_input", prompt="Which?", inputType="choice", choices=["red", "blue"])
+        return Say(text=f"You said {request.outcomes[0].text}.")
+
+    async with open_app(script, agents=[agent()]) as app:
+        thread = await app.start("calc", "go")
+        asked = await until(app, thread, QuestionAsked)
+        assert isinstance(asked, QuestionAsked)
+        await until(app, thread, RunWaiting)
+        assert await app.idle()
+        row = await app.engine.runtime.store.row(thread)
+        assert row is not None
+        assert row.owner is None
+    async with open_app(script, agents=[agent()]) as app:
+        with pytest.raises(UsageError, match="not one of the choices: red, blue"):
+            await app.engine.answer(asked.id, "green")
+        await app.engine.answer(asked.id, "blue")
+        async with asyncio.timeout(5):
+            completion = await app.engine.wait(thread)
+    assert completion.result == "You said blue."
+
+
+@pytest.mark.spec("ASK-01")
+@pytest.mark.parametrize(("required", "status", "text"), [(True, "timed_out", "in time"), (False, "ok", "null")])
+async def test_a_question_that_nobody_answers_in_time_is_settled(
+    open_app: OpenApp, required: bool, status: str, text: str
+) -> None:
+    script = [call("request_user_input", prompt="?", required=required, timeoutMinutes=0.0001), Say(text="on")]
+    async with open_app(script, agents=[agent()]) as app:
+        async with asyncio.timeout(5):
+            completion = await app.run("calc", "go")
+        settled = [e.outcome for e in await log_of(app, completion.thread) if isinstance(e, CallSettled)]
+    assert [o.status for o in settled] == [status]
+    assert text in settled[0].text
+
+
+@pytest.mark.spec("ASK-01", "PERM-05")
+async def test_when_nobody_can_be_asked_the_outcome_says_so_at_once(open_app: OpenApp) -> None:
+    strict = Permissions(default="ask")
+    script = [call("request_user_input", prompt="?"), call("add", a=1, b=1), Say(text="on")]
+    async with open_app(script, agents=[agent("calc", "add", permissions=strict)], tools=[add]) as app:
+        completion = await app.run("calc", "go", people="none")
+        outcomes = [e.outcome for e in await log_of(app, completion.thread) if isinstance(e, CallSettled)]
+    assert [o.status for o in outcomes] == ["error", "denied"]
+    assert all("obody can be asked" in o.text for o in outcomes)
+
+
+@pytest.mark.spec("PERM-05", "PERM-01")
+async def test_a_call_that_is_asked_shows_the_exact_arguments_and_runs_when_approved(open_app: OpenApp) -> None:
+    ran: list[str] = []
+
+    @tool
+    def deploy(where: str) -> str:
+        """Deploy."""
+        ran.append(where)
+        return "deployed"
+
+    asking = Permissions(rules=(Rule(tool="deploy", verdict="ask", reason="be careful"),), default="allow")
+    script = [call("deploy", where="prod"), call("deploy", where="test"), Say(text="done")]
+    async with open_app(script, agents=[agent("calc", "deploy", permissions=asking)], tools=[deploy]) as app:
+        thread = await app.start("calc", "go")
+        first = await until(app, thread, QuestionAsked)
+        assert isinstance(first, QuestionAsked)
+        assert (first.kind, first.arguments) == ("permission", '{"where":"prod"}')
+        assert ran == []
+        await app.engine.answer(first.id, None, scope="once")
+        async with asyncio.timeout(5):
+            while len(open_ := await app.engine.runtime.store.questions(None)) == 0 or open_[0][1].id == first.id:
+                await app.engine.runtime.store.changed(thread, after=10**9, timeout=0.02)
+        await app.engine.answer(QuestionId(open_[0][1].id), "not today", scope="deny")
+        async with asyncio.timeout(5):
+            completion = await app.engine.wait(thread)
+        outcomes = [e.outcome for e in await log_of(app, thread) if isinstance(e, CallSettled)]
+    assert ran == ["prod"]
+    assert [o.status for o in outcomes] == ["ok", "denied"]
+    assert "not today" in outcomes[1].text
+    assert completion.result == "done"
+
+
+@pytest.mark.spec("RUN-14")
+async def test_deltas_stream_with_offsets_and_a_late_reader_gets_the_text_so_far(open_app: OpenApp) -> None:
+    async with open_app([Say(text="one two three", chunks=3)], agents=[agent()]) as app:
+        pieces = [item async for item in app.stream("calc", "go") if isinstance(item, Piece)]
+    text = ""
+    for piece in pieces:
+        assert piece.offset == len(text)
+        text += piece.text
+    assert "one two three".startswith(text)
+
+
+@pytest.mark.spec("RUN-14", "OBS-01")
+async def test_a_reader_that_comes_back_misses_no_event_and_sees_none_twice(open_app: OpenApp) -> None:
+    async with open_app([call("add", a=1, b=1), Say(text="2")], agents=[agent("calc", "add")], tools=[add]) as app:
+        completion = await app.run("calc", "go")
+        seen: list[int] = []
+        for _ in range(3):
+            async for item in app.engine.follow(ThreadId(completion.thread), after=seen[-1] if seen else 0):
+                if isinstance(item, Happened):
+                    seen.append(item.seq)
+                if len(seen) % 3 == 0:
+                    break
+    assert seen == list(range(1, len(seen) + 1))
+
+
+@pytest.mark.spec("RUN-10", "REG-12")
+async def test_compaction_summarises_keeps_pairs_and_the_log_keeps_everything(open_app: OpenApp) -> None:
+    @tool(effect="read")
+    def page(n: int) -> str:
+        """Read a page."""
+        return f"page {n} " + "x" * 900
+
+    sent: list[ScriptedRequest] = []
+
+    def script(request: ScriptedRequest) -> Say:
+        if request.agent == "compaction":
+            return Say(text="SUMMARY OF THE PAST")
+        sent.append(request)
+        return call("page", n=len(sent)) if len(sent) <= 12 else Say(text="done")
+
+    from retinue.models.scripted import ScriptedModel
+
+    model = ScriptedModel(script, window=5_000)
+    definition = agent("calc", "page", compaction=Compaction(at=0.5, keep=0.2))
+    async with open_app({"*": model}, agents=[definition], tools=[page]) as app:
+        completion = await app.run("calc", "read it all")
+        log = await log_of(app, completion.thread)
+    compactions = [e for e in log if isinstance(e, ContextCompacted)]
+    assert compactions
+    assert any(c.summary == "SUMMARY OF THE PAST" for c in compactions)
+    assert len([e for e in log if isinstance(e, CallSettled)]) == 12
+    last = sent[-1]
+    assert "SUMMARY OF THE PAST" in text_of(last.turns[0].parts)
+    assert completion.usage.total >= sum(c.usage.total for c in compactions) > 0
+
+
+@pytest.mark.spec("RUN-01", "RUN-13")
+async def test_another_process_may_speak_to_a_thread_that_this_one_drives(open_app: OpenApp) -> None:
+    script = Hanging()
+    async with open_app(script, agents=[agent()]) as app:
+        thread = await app.start("calc", "go")
+        async with asyncio.timeout(5):
+            await script.asked.wait()
+        async with open_app(script, agents=[agent()]) as other:
+            assert other.engine.drives is False
+            await other.engine.cancel(thread, "from elsewhere")
+            async with asyncio.timeout(5):
+                completion = await other.engine.wait(thread)
+    assert completion.error == "from elsewhere"
+
+
+@pytest.mark.spec("RUN-11")
+async def test_whoever_waits_takes_over_when_the_driver_goes_away(open_app: OpenApp) -> None:
+    first = open_app([Say(text="done")], agents=[agent()])
+    app = await first.__aenter__()
+    async with open_app([Say(text="done")], agents=[agent()]) as other:
+        await first.__aexit__(None, None, None)
+        async with asyncio.timeout(5):
+            completion = await other.run("calc", "go")
+    assert completion.result == "done"
+    del app
+
+
+@pytest.mark.spec("OBS-01")
+async def test_answers_to_questions_are_events(open_app: OpenApp) -> None:
+    script = [call("request_user_input", prompt="Name?"), Say(text="ok")]
+    async with open_app(script, agents=[agent()]) as app:
+        thread = await app.start("calc", "go")
+        asked = await until(app, thread, QuestionAsked)
+        assert isinstance(asked, QuestionAsked)
+        await app.engine.answer(asked.id, "Ann", by="tester")
+        await until(app, thread, RunCompleted)
+        settled = [e for e in await log_of(app, thread) if isinstance(e, QuestionSettled)]
+    assert [(s.answer, s.by, s.status) for s in settled] == [("Ann", "tester", "answered")]
