@@ -6,6 +6,7 @@ from retinue.app.catalog import CatalogHolder
 from retinue.registry.catalog import Catalog, Resolved
 from retinue.schema.agent import AgentDefinition, OutputSpec
 from retinue.schema.events.threads import Pin
+from retinue.schema.ids import DEFAULT_TENANT
 
 PLAN = OutputSpec(
     name="result",
@@ -41,11 +42,11 @@ class CatalogAgents:
         self._holder = holder
         self._delegates: tuple[Catalog, tuple[Pin, ...]] | None = None
 
-    def pin(self, name: str) -> Pin:
-        return pin_of(self._holder.current.resolve(name))
+    def pin(self, name: str, tenant: str = DEFAULT_TENANT) -> Pin:
+        return pin_of(self._holder.of(tenant).resolve(name))
 
-    def delegates(self) -> tuple[Pin, ...]:
-        catalog = self._holder.current
+    def delegates(self, tenant: str = DEFAULT_TENANT) -> tuple[Pin, ...]:
+        catalog = self._holder.of(tenant)
         if self._delegates is None or self._delegates[0] is not catalog:
             found = (d for d in catalog.visible() if d.category in ("subagent", "all"))
             self._delegates = (catalog, tuple(pin_of(catalog.resolve(d.id)) for d in found))

@@ -21,6 +21,7 @@ from retinue.registry.catalog import Catalog
 from retinue.registry.changes import Summary, diff
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import GitError, NotFound, RetinueError
+from retinue.schema.ids import DEFAULT_TENANT, Tenant
 from retinue.schema.problem import Problem
 from retinue.sources.builtin import BuiltinSource
 from retinue.sources.configuration import ConfigurationSource, ConfiguredAgents
@@ -48,12 +49,21 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 class CatalogHolder:
     """The current catalog and the sources behind it."""
 
-    def __init__(self, settings: Settings, sources: Sequence[Source], database: "Database | None" = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sequence[Source],
+        database: "Database | None" = None,
+        records: AgentRecords | None = None,
+    ) -> None:
         self.settings = settings
         self.current = Catalog.build(())
+        self.records = records
+        """The custom agents, when there is a database."""
         self._sources = tuple(sources)
         self._database = database
         self._snapshots: dict[str, Snapshot] = {}
+        self._tenants: dict[str, tuple[tuple[Snapshot, ...], Catalog]] = {}
 
     async def reload(self, names: Iterable[str] | None = None) -> Summary:
         """Read all sources again, or those named; what did not change costs little."""
@@ -61,8 +71,23 @@ class CatalogHolder:
         for source in self._sources:
             if wanted is None or source.name in wanted or source.name not in self._snapshots:
                 self._snapshots[source.name] = await _load(source, self._snapshots.get(source.name))
+        if wanted is None or "database" in wanted:
+            self._tenants.clear()
         old, self.current = self.current, Catalog.build(self._snapshots.values())
         return diff(old, self.current)
+
+    def of(self, tenant: str) -> Catalog:
+        """The catalog as a tenant sees it: with custom agents of its own, and nobody else's."""
+        if tenant == DEFAULT_TENANT or self.records is None:
+            return self.current
+        shared = tuple(snapshot for snapshot in self.current.snapshots if snapshot.kind != "database")
+        held = self._tenants.get(tenant)
+        if held is None or held[0] != shared:
+            from retinue.sources.database import DatabaseSource
+
+            own = _finish(DatabaseSource(self.records, Tenant(tenant)).load(None))
+            held = self._tenants[tenant] = (shared, Catalog.build((*shared, own)))
+        return held[1]
 
     async def sync(self, name: str | None = None) -> tuple[Synced, ...]:
         """Ask the servers of the repositories, all at once, and read what came."""
@@ -87,10 +112,6 @@ class CatalogHolder:
         from retinue.sources.git import GitSource
 
         return tuple(s for s in self._sources if isinstance(s, GitSource))
-
-    @property
-    def records(self) -> AgentRecords | None:
-        return self._database.records if self._database is not None else None
 
     async def check_database(self) -> Sequence[str]:
         """What is wrong with rows that derive from a log; nothing when there is no database."""
@@ -150,7 +171,7 @@ async def open_catalog(
     rows = records or (opened.records if opened is not None else None)
     unusable = database if isinstance(database, str) else None
     sources = tuple(_sources(settings, os.environ if environ is None else environ, code, progress, rows, unusable))
-    holder = CatalogHolder(settings, sources, opened)
+    holder = CatalogHolder(settings, sources, opened, rows)
     await holder.reload()
     return holder
 

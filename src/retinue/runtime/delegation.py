@@ -82,7 +82,7 @@ def callable_pins(work: "Work", definition: AgentDefinition) -> dict[str, Pin]:
     if names is None or "*" in names:
         if names is None and (definition.category == "subagent" or definition.subagents):
             return {}
-        pins = work.runtime.agents.delegates()
+        pins = work.runtime.agents.delegates(work.state.thread.tenant)
     else:
         pins = tuple(pin for name in names if (pin := _pin(work, name)) is not None)
     own = work.state.pin.definition.id
@@ -92,7 +92,7 @@ def callable_pins(work: "Work", definition: AgentDefinition) -> dict[str, Pin]:
 def _pin(work: "Work", name: str) -> Pin | None:
     """An agent that can't be resolved is left out; `agents validate` warns of it."""
     try:
-        return work.runtime.agents.pin(name)
+        return work.runtime.agents.pin(name, work.state.thread.tenant)
     except RetinueError:
         return None
 

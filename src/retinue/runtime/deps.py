@@ -22,15 +22,15 @@ from retinue.schema.ids import ThreadId
 class Agents(Protocol):
     """The catalog as the loop sees it."""
 
-    def pin(self, name: str) -> Pin:
-        """The agent of that name, ready to be pinned.
+    def pin(self, name: str, tenant: str = ..., /) -> Pin:
+        """The agent that a tenant means by that name, ready to be pinned.
 
         Raises:
             AgentNotFound, AmbiguousAgent, Untrusted, DefinitionError, SourceUnavailable.
         """
         ...
 
-    def delegates(self) -> tuple[Pin, ...]:
+    def delegates(self, tenant: str = ..., /) -> tuple[Pin, ...]:
         """Every visible agent that others may call by default (category subagent or all)."""
         ...
 

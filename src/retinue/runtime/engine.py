@@ -13,14 +13,16 @@ from retinue.ports.store import Caps, Claim, InboxEntry, InboxKind, NewThread
 from retinue.runtime import forking
 from retinue.runtime.deps import Runtime
 from retinue.runtime.drive import run_thread
-from retinue.runtime.follow import Followed, follow, next_completion
+from retinue.runtime.follow import Followed, attend, follow, next_completion
 from retinue.runtime.project import project
 from retinue.runtime.state import State
+from retinue.runtime.variables import VariablesStatus, variables_status
 from retinue.runtime.work import Work, read_log
 from retinue.schema import inbox
 from retinue.schema.agent import Budget
 from retinue.schema.completion import Completion
 from retinue.schema.errors import Conflict, NotFound, ThreadNotFound, UsageError
+from retinue.schema.events.children import FileAttached
 from retinue.schema.events.people import GrantScope, QuestionAsked
 from retinue.schema.events.threads import Pin, ThreadStarted
 from retinue.schema.events.union import AnyEvent, decode, encode
@@ -90,7 +92,7 @@ class Engine:
             model=model,
             title=title,
             sandbox=self.runtime.sandbox if definition.sandbox == "auto" else definition.sandbox,
-            env=env or {},
+            env={name: self.runtime.seal(value) for name, value in (env or {}).items()},
             max_depth=max_depth,
             budget=caps,
             capped=caps != Budget(),
@@ -123,10 +125,11 @@ class Engine:
         model: str | None = None,
         prompt: str | None = None,
         pin: Pin | None = None,
+        id: ThreadId | None = None,
     ) -> ThreadId:
         """A new thread with the log of another up to `at`. Files of the workspace are not rewound."""
         log = await self.log(thread)
-        new = forking.fork(self.runtime.clock, log, at=at, message=message, model=model, prompt=prompt, pin=pin)
+        new = forking.fork(self.runtime.clock, log, at=at, message=message, model=model, prompt=prompt, pin=pin, id=id)
         await self.runtime.store.create(new)
         return new.id
 
@@ -140,9 +143,10 @@ class Engine:
         id: str | None = None,
         side: SideName = "b",
         silent: bool = False,
+        files: Sequence[FileAttached] = (),
     ) -> str:
         """Queue a message; returns its id. It joins the run under way or starts one."""
-        said = inbox.Message(parts=_parts(message), side=side, silent=silent)
+        said = inbox.Message(parts=_parts(message), side=side, silent=silent, files=tuple(files))
         return await self._admit(thread, "message", msgspec.json.encode(said), id)
 
     async def interrupt(self, thread: ThreadId, by: str = "user") -> None:
@@ -184,6 +188,25 @@ class Engine:
         await self._admit(thread, "answer", msgspec.json.encode(given), f"answer:{question}")
         return thread
 
+    async def variables(self, thread: ThreadId, request: str) -> VariablesStatus:
+        """Which scoped variables a deferred child needs, by name.
+
+        Raises:
+            NotFound: the thread never asked for them.
+            Gone: they were given already, or nobody gave them in time.
+        """
+        return variables_status(await self.state(thread), await self.log(thread), request, self.runtime.clock.now())
+
+    async def provide(self, thread: ThreadId, request: str, values: Mapping[str, str]) -> VariablesStatus:
+        """Give values, sealed before they are stored; with the last one the child starts."""
+        status = await self.variables(thread, request)
+        if unknown := [name for name in values if name not in status.required]:
+            raise UsageError(f"{', '.join(unknown)} was not asked for; wanted: {', '.join(status.required)}")
+        sealed = {name: self.runtime.seal(value) for name, value in values.items()}
+        data = msgspec.json.encode(inbox.Variables(request=request, values=sealed))
+        await self._admit(thread, "variables", data, None)
+        return VariablesStatus(required=status.required, missing=tuple(n for n in status.missing if n not in values))
+
     # reading
 
     async def state(self, thread: ThreadId) -> State:
@@ -202,7 +225,13 @@ class Engine:
         self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True
     ) -> AsyncGenerator[Followed]:
         """Events from `after` on and deltas as they come; ends never by itself."""
-        return follow(self.runtime, thread, after=after, tree=tree, deltas=deltas)
+        return follow(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives)
+
+    def attend(
+        self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True, idle: float
+    ) -> AsyncGenerator[Followed | None]:
+        """`follow`, with None when all was read and for every `idle` seconds without news."""
+        return attend(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives, idle=idle)
 
     async def _finished(self, thread: ThreadId) -> bool:
         row = await self.runtime.store.row(thread)

@@ -6,6 +6,7 @@ deltas come from memory when this process drives the thread.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from retinue.runtime.deps import Runtime
@@ -17,7 +18,9 @@ from retinue.schema.events.union import AnyEvent, decode
 from retinue.schema.ids import Seq, ThreadId
 
 _POLL = 1.0
-"""Seconds after which a reader looks again even if nobody woke it."""
+"""Seconds after which a reader looks again even if nobody woke it, while another process drives."""
+_IDLE = 15.0
+"""The same where this process drives: every commit wakes its readers, so a look is only caution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +45,37 @@ class _Reader:
 
 
 async def follow(
-    runtime: Runtime, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True
+    runtime: Runtime,
+    thread: ThreadId,
+    *,
+    after: Seq = 0,
+    tree: bool = False,
+    deltas: bool = True,
+    drives: bool = False,
 ) -> AsyncGenerator[Followed]:
     """Yield what happened and what is being said, for a thread or its whole tree, until closed."""
+    items = attend(runtime, thread, after=after, tree=tree, deltas=deltas, drives=drives)
+    async with aclosing(items):
+        async for item in items:
+            if item is not None:
+                yield item
+
+
+async def attend(
+    runtime: Runtime,
+    thread: ThreadId,
+    *,
+    after: Seq = 0,
+    tree: bool = False,
+    deltas: bool = True,
+    drives: bool = False,
+    idle: float = _IDLE,
+) -> AsyncGenerator[Followed | None]:
+    """`follow`, with None when all was read and again for every `idle` seconds in which nothing comes.
+
+    Args:
+        drives: This process drives the threads, so nobody has to ask the store.
+    """
     readers = {thread: _Reader(thread, after, (), Cursor())}
     wake = runtime.live.listen(thread)
     listening = {thread: wake}
@@ -63,7 +94,13 @@ async def follow(
                             listening[child] = wake
                             runtime.live.join(child, wake)
             if not news:
-                await _woken(runtime, thread, readers, wake)
+                yield None
+                if drives:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(idle):
+                            await wake.wait()
+                else:
+                    await _woken(runtime, thread, readers, wake)
     finally:
         for name in listening:
             runtime.live.leave(name, wake)

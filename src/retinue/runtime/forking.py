@@ -26,6 +26,7 @@ def fork(
     model: str | None = None,
     prompt: str | None = None,
     pin: Pin | None = None,
+    id: ThreadId | None = None,
 ) -> NewThread:
     """The thread to create. Pure: it reads the log it is given and writes nothing."""
     last = log[-1][0]
@@ -36,7 +37,7 @@ def fork(
         kept.pop()
     first = kept[0]
     assert isinstance(first, ThreadStarted)
-    id, now = ThreadId(clock.new_id()), clock.now()
+    id, now = id or ThreadId(clock.new_id()), clock.now()
     state = project(list(enumerate(kept, 1)))
     started = msgspec.structs.replace(
         first, thread=id, path=(), call=None, forked_from=first.thread, forked_at=len(kept), model=model or first.model

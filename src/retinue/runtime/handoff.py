@@ -53,7 +53,7 @@ def _spec(name: str, pin: Pin) -> ToolSpec:
 async def hand_over(work: "Work", move: HandOver) -> Finish | None:
     """Pin the other definition and go on under it: same thread, same run, its own prompt, tools and limits."""
     try:
-        pin = work.runtime.agents.pin(move.agent)
+        pin = work.runtime.agents.pin(move.agent, work.state.thread.tenant)
     except RetinueError as error:
         return Finish(result="", status="FAILED", reason="error", error=error.message)
     work.record(SegmentStarted(at=work.now, pin=pin, call=move.call))

@@ -6,14 +6,19 @@ have not seen yet, so a slow one gets larger pieces and never slows the run.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from retinue.ports.model import Delta
+from retinue.runtime.state import State
 from retinue.schema.completion import Completion
+from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import Seq, ThreadId
 
 DeltaKind = Literal["text", "thinking", "call", "output"]
+Tap = Callable[[State, Sequence[AnyEvent]], None]
+"""Told of every commit of this process, when it is on disk. It must not raise, and must not change the state."""
 
 
 @dataclass(slots=True)
@@ -39,6 +44,7 @@ class Piece:
 
 class Live:
     def __init__(self) -> None:
+        self.taps: list[Tap] = []
         self._partial: dict[ThreadId, Partial] = {}
         self._readers: defaultdict[ThreadId, set[asyncio.Event]] = defaultdict(set)
         self._expected: defaultdict[ThreadId, list[asyncio.Future[Completion]]] = defaultdict(list)
@@ -59,9 +65,11 @@ class Live:
     def end(self, thread: ThreadId) -> None:
         self._partial.pop(thread, None)
 
-    def committed(self, thread: ThreadId) -> None:
+    def committed(self, thread: ThreadId, state: State, events: Sequence[AnyEvent]) -> None:
         """Events of the thread are on disk: readers look at the log."""
         self._wake(thread)
+        for tap in self.taps:
+            tap(state, events)
 
     def expect(self, thread: ThreadId) -> "asyncio.Future[Completion]":
         """The next completion of a thread that this process drives."""

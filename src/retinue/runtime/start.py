@@ -74,7 +74,7 @@ async def _start_immediate(work: Work, event: RunStarted) -> None:
         name = environment.resolve(work, hints.name_env) if hints.name_env else None
         about = environment.resolve(work, hints.description_env) if hints.description_env else None
         wanted = children.Start(
-            pin=work.runtime.agents.pin(config.name),
+            pin=work.runtime.agents.pin(config.name, work.state.thread.tenant),
             text=event.prompt,
             call=call,
             name=name or config.name,

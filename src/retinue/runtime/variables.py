@@ -7,11 +7,14 @@ import msgspec
 
 from retinue.ports.tool import Result
 from retinue.runtime import children, environment
+from retinue.runtime.state import State
 from retinue.schema import inbox
 from retinue.schema.agent import Subagent
-from retinue.schema.errors import RetinueError
+from retinue.schema.errors import Gone, NotFound, RetinueError
 from retinue.schema.events.children import VariablesProvided, VariablesRequested
 from retinue.schema.events.steps import CallSettled
+from retinue.schema.events.union import AnyEvent
+from retinue.schema.ids import Seq
 from retinue.schema.message import Outcome
 
 if TYPE_CHECKING:
@@ -29,6 +32,24 @@ class _Payload(msgspec.Struct, frozen=True, kw_only=True):
     attachments: tuple[str, ...] = ()
     config: Subagent | None = None
     blocking: bool = True
+
+
+class VariablesStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Names, never values."""
+
+    required: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def variables_status(state: State, log: list[tuple[Seq, AnyEvent]], request: str, now: float) -> VariablesStatus:
+    """What a request for variables still misses; see `Engine.variables` for what it raises."""
+    asked = next((e for _, e in log if isinstance(e, VariablesRequested) and e.request == request), None)
+    if asked is None:
+        raise NotFound(f"this thread has no request {request} for variables")
+    if request not in state.variables or asked.expires <= now:
+        raise Gone(f"the request {request} is settled or expired")
+    held = state.held.get(request, {})
+    return VariablesStatus(required=asked.names, missing=tuple(n for n in asked.names if n not in held))
 
 
 def required(wanted: children.Start) -> tuple[str, ...]:
@@ -102,7 +123,7 @@ async def provide(work: "Work", given: inbox.Variables) -> None:
         return
     payload = msgspec.convert(dict(asked.payload), _Payload)
     try:
-        pin = work.runtime.agents.pin(payload.agent)
+        pin = work.runtime.agents.pin(payload.agent, work.state.thread.tenant)
         await children.start(
             work,
             children.Start(

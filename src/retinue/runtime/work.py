@@ -172,7 +172,7 @@ class Work:
         return committed
 
     def _publish(self, events: list[AnyEvent]) -> None:
-        self.runtime.live.committed(self.thread)
+        self.runtime.live.committed(self.thread, self.state, events)
         for event in events:
             if isinstance(event, RunCompleted | RunFailed):
                 self.runtime.live.completed(self.thread, event.completion)
