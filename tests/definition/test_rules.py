@@ -165,3 +165,20 @@ def test_a_bad_verdict_is_found_at_its_own_place() -> None:
 
     assert (problem.code, problem.line, problem.column) == ("bad-value", 6, 14)
     assert problem.message == "'permission.bash' is 'alow'; wanted allow, ask or deny"
+
+
+@pytest.mark.spec("DEF-06")
+def test_paths_and_commands_of_kiro_become_rules() -> None:
+    front = """toolsSettings:
+  fs_write: {allowedPaths: [docs/**], deniedPaths: [docs/secret]}
+  execute_bash: {allowedCommands: [git status], autoApprove: true}"""
+    loaded = load(front)
+
+    assert [p.code for p in loaded.problems] == ["not-honoured"]
+    assert rules(front) == [
+        ("edit", "*", "ask"),
+        ("edit", "docs/*", "allow"),
+        ("bash", "*", "ask"),
+        ("bash", "git status", "allow"),
+        ("edit", "docs/secret", "deny"),
+    ]

@@ -25,6 +25,7 @@ _COMPILED = {
     "disallowed_tools",
     "permission_mode",
     "readonly",
+    "tools_settings",
     "user_invocable",
     "disable_model_invocation",
     "system_prompt",
@@ -39,6 +40,7 @@ _ABOUT_TOOLS = {
     "disallowed_tools",
     "permission_mode",
     "readonly",
+    "tools_settings",
     "permissions",
     "tool_overrides",
     "subagents",
@@ -106,6 +108,7 @@ def power_of(given: Given) -> Power:
     permissions = said if isinstance(said, Permissions) else Permissions()
     denied = [name for each in lists for name in each.denied]
     rules = [rule for each in lists for rule in each.rules]
+    rules += msgspec.convert(given.values.get("tools_settings", ()), tuple[Rule, ...])
     rules += permissions.rules
     if isinstance(denies, Tools):
         denied += denies.denied

@@ -10,7 +10,7 @@ from functools import lru_cache
 from retinue.definition.codes import Report
 from retinue.definition.inputs import ARGUMENTS, INPUTS
 from retinue.definition.node import Items, Node, Scalar
-from retinue.definition.rules import PERMISSIONS
+from retinue.definition.rules import PERMISSIONS, TOOL_SETTINGS
 from retinue.definition.shapes import (
     AUTH,
     BUDGET,
@@ -191,6 +191,7 @@ _GROUPS: dict[str, tuple[Key, ...]] = {
             "plan denies changes",
             power=True,
         ),
+        Key("tools_settings", TOOL_SETTINGS, "Kiro's allowed and denied paths and commands", power=True),
         Key("readonly", FLAG, "denies edit, write and bash", aliases=("read_only",), power=True),
         Key("sandbox", choice("off", "auto", "require"), "isolation of bash", default="auto", power=True),
         Key("taint", MAP, "policy of the taint gate", power=True),

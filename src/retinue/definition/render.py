@@ -20,7 +20,7 @@ from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem
 
 _DEFAULTS = AgentDefinition(id=AgentId(""), name="")
-_COMPILED = {"permission_mode", "readonly", "user_invocable", "disable_model_invocation"}
+_COMPILED = {"permission_mode", "readonly", "tools_settings", "user_invocable", "disable_model_invocation"}
 
 
 def to_canonical(text: bytes, *, file: str) -> tuple[bytes, tuple[Problem, ...]]:

@@ -12,7 +12,7 @@ from retinue.definition.codes import Report
 from retinue.definition.node import Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical, unavailable
 from retinue.definition.toolset import call_rules, named, path_patterns, rule_tool
-from retinue.definition.values import Bad, Kind, choice, folded, number_of, text_of
+from retinue.definition.values import Bad, Kind, choice, folded, number_of, text_of, texts_of
 from retinue.schema.permission import Permissions, Rule, RulesetName, Verdict
 
 _WANTED = "a map of tools to allow, ask or deny, or {ruleset, default, rules}"
@@ -25,6 +25,12 @@ _RULESETS: dict[str, RulesetName] = {
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _OURS = {"ruleset", "default", "defaultaction", "rules"}
 _CLAUDE = {"allow", "ask", "deny"}
+_KIRO: dict[str, Verdict] = {
+    "allowedpaths": "allow",
+    "allowedcommands": "allow",
+    "deniedpaths": "deny",
+    "deniedcommands": "deny",
+}
 _VERDICT_SCHEMA = choice(*_VERDICTS).schema
 
 
@@ -48,6 +54,27 @@ def permissions(node: Node, report: Report) -> Permissions:
             if parts and parts.keys() <= _CLAUDE and all(isinstance(v, Items) for v in parts.values()):
                 return Permissions(rules=tuple(_claude(parts, report)))
             return Permissions(rules=_settled(_map(node, report)))
+
+
+def tool_settings(node: Node, report: Report) -> tuple[Rule, ...]:
+    """Kiro's paths and commands by tool: what is listed is allowed, the rest is asked for, and denies come last."""
+    if not isinstance(node, Fields):
+        raise Bad("a map of tools to their settings", node)
+    rules: list[Rule] = []
+    for key, value in node.fields.items():
+        tools = {rule_tool(tool) for tool in canonical(key) or (key,)}
+        for name, listed in value.fields.items() if isinstance(value, Fields) else ():
+            verdict = _KIRO.get(folded(name))
+            if verdict is None:
+                message = f"'{key}.{name}' has no meaning here, and a file may not approve for itself"
+                report.add("not-honoured", listed.line, listed.column, message)
+                continue
+            for tool in sorted(tools):
+                rules += [Rule(tool=tool, verdict="ask", origin=_origin(listed, report))] * (verdict == "allow")
+                for pattern in texts_of(listed):
+                    for path in path_patterns(tool, pattern.removeprefix("./"), verdict):
+                        rules.append(Rule(tool=tool, pattern=path, verdict=verdict, origin=_origin(listed, report)))
+    return tuple(sorted(rules, key=lambda rule: rule.verdict == "deny"))
 
 
 def _of_text(node: Scalar, report: Report) -> Permissions:
@@ -196,6 +223,7 @@ def _write(value: object) -> object:
     )
 
 
+TOOL_SETTINGS = Kind("map of tools to allowed and denied paths and commands", tool_settings, {"type": "object"})
 PERMISSIONS = Kind(
     "map of tools to allow, ask or deny, or {ruleset, default, rules}",
     permissions,

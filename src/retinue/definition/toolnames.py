@@ -18,15 +18,15 @@ CANONICAL = frozenset(
 )
 
 _ALIASES = {
-    "read": "read_file read_many_files file_read view NotebookRead read/readFile open read/getNotebookSummary",
+    "read": "read_file read_many_files file_read view NotebookRead read/readFile open read/getNotebookSummary fs_read",
     "write": "write_file write_to_file file_write Create new edit/createFile edit/createDirectory "
     "edit/createJupyterNotebook createFile createDirectory",
     "edit": "multi_edit replace edit_file file_edit editFiles edit/editFiles patch apply_patch NotebookEdit "
-    "edit/editNotebook editNotebook str_replace_editor edit/rename",
+    "edit/editNotebook editNotebook str_replace_editor edit/rename insertEditIntoFile insertEdit replaceStringInFile",
     "glob": "find glob_search glob_files glob_tool search/fileSearch file_search",
     "grep": "grep_search search_file_content grep_tool search/textSearch textSearch Search codebase search/codebase "
     "usages search/usages searchResults search/searchResults search/searchSubagent codesearch search/listDirectory "
-    "findTestFiles search/changes changes",
+    "findTestFiles search/changes changes semantic_search listCodeUsages testSearch",
     "list": "ls list_directory list_dir list_files",
     "bash": "run_shell_command Shell Execute runCommands runInTerminal execute/runInTerminal terminal terminalCommand "
     "execute/getTerminalOutput execute/awaitTerminal execute/killTerminal terminalLastCommand terminalSelection "
@@ -35,17 +35,18 @@ _ALIASES = {
     "runCommands/terminalSelection runCommands/runInTerminal runCommands/getTerminalOutput BashOutput KillShell "
     "KillBash PowerShell python_interpreter code_interpreter run_python_code runNotebooks execute/runNotebookCell "
     "execute/getTaskOutput read/getTaskOutput runTasks/runTask runTasks/getTaskOutput runTasks/createAndRunTask "
-    "execute/sendToTerminal execute/executionSubagent",
+    "execute/sendToTerminal execute/executionSubagent execute_bash getTerminalOutput createAndRunTask runVsCodeTask",
     "webfetch": "web_fetch FetchUrl fetch web/fetch fetch_content fetch_webpage",
     "websearch": "web_search google_web_search google_search web websearch_web search_web universalsearch web/search",
     "todo": "TodoWrite TodoRead todos write_todos TodoList TaskCreate TaskUpdate TaskList TaskGet manage_todo_list",
     "task": "Agent runSubagent agent/runSubagent custom-agent invoke_agent subagent SendMessage delegate "
     "delegate_to_agent",
     "question": "AskUserQuestion ask_user vscode/askQuestions askQuestions contact_supervisor",
-    "diagnostics": "problems read/problems lsp ide getDiagnostics",
+    "diagnostics": "problems read/problems lsp ide getDiagnostics getErrors",
     "save_memory load_memory": "memory save_memory vscode/memory memory_usage",
     "complete_agent_execution": "complete_task",
     "read glob grep list": "read-only",
+    "write edit": "fs_write",
     "mcp_*": "mcp",
     "*": "all *",
 }
