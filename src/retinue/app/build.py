@@ -12,6 +12,7 @@ from retinue.app.agents import CatalogAgents
 from retinue.app.catalog import CatalogHolder, open_catalog
 from retinue.app.clock import SystemClock
 from retinue.app.models import models_of
+from retinue.app.seal import Seal
 from retinue.app.settings import Settings
 from retinue.app.settings_file import home_folder, load_settings
 from retinue.app.trust import read_trust
@@ -93,7 +94,7 @@ async def build(parts: Parts) -> Built:
         code=[_definition(a) for a in parts.agents],
         records=database.records,
     )
-    store = parts.wrap_store(database.store)
+    store, seal = parts.wrap_store(database.store), Seal(data / "secret.key")
     agents, providers = CatalogAgents(catalog), models_of(settings, parts.environ)
     runtime = Runtime(
         store=store,
@@ -111,6 +112,8 @@ async def build(parts: Parts) -> Built:
         files=_files(data),
         tiers=tuple(Tier(t.name, t.settings.permissions.rules) for t in settings.tiers if t.settings.permissions.rules),
         variables=settings.variables,
+        seal=seal.seal,
+        unseal=seal.unseal,
         sandbox=settings.sandbox.mode,
         tuning=parts.tuning or Tuning(),
     )

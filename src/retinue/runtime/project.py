@@ -109,6 +109,7 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
             state.runs = event.run
             state.status, state.waiting = "running", None
             state.attempts, state.answer, state.calls = Attempts(), None, {}
+            state.unanswered.clear()
         case RunInterrupted():
             state.status = "interrupted"
         case RunResumed():

@@ -12,6 +12,7 @@
     ├── Untrusted               an agent of a folder nobody trusted yet
     ├── Conflict                the state does not admit it (HTTP 409)
     │   └── Fenced              another owner holds the thread; stop at once
+    ├── Gone                    it was there, and its time is over (HTTP 410)
     ├── BudgetExceeded          a reservation did not fit
     ├── ModelError              a provider failed; says whether a retry can help
     │   └── ContextOverflow
@@ -89,6 +90,10 @@ class Conflict(RetinueError):
 
 class Fenced(Conflict):
     code = "fenced"
+
+
+class Gone(RetinueError):
+    code = "gone"
 
 
 class BudgetExceeded(RetinueError):

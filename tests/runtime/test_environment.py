@@ -1,0 +1,124 @@
+"""Variables: who sees them, what waits for them, and that they are nowhere to be read."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.ports.tool import ToolContext
+from retinue.runtime.completion import COMPLETE
+from retinue.runtime.follow import Happened
+from retinue.schema.agent import AgentDefinition, Immediate, Resumable, Subagent
+from retinue.schema.events.children import ChildStarted, VariablesRequested
+from retinue.schema.events.steps import CallSettled
+from retinue.schema.ids import ThreadId
+from retinue.testing.harness import log_of
+from retinue.tools.function import tool
+from support.agents import agent
+from support.opening import OpenApp
+
+SECRET = "tok-5f1d9a-canary"
+
+
+def call(tool: str, **arguments: object) -> Say:
+    return Say(calls=(CallTool(tool, arguments),))
+
+
+seen: dict[str, str | None] = {}
+
+
+@tool(effect="read")
+def peek(who: str, context: ToolContext) -> str:
+    """Look at the variable."""
+    seen[who] = context.env.get("TOKEN")
+    return "looked"
+
+
+def script(request: ScriptedRequest) -> Say:
+    if request.agent == "worker":
+        return call("peek", who="worker") if request.step == 1 else call(COMPLETE, result="ok", status="SUCCESS")
+    if request.step == 1:
+        return call("subagent_create", agent="worker", name="w", message="go")
+    return Say(text="done")
+
+
+def agents() -> list[AgentDefinition]:
+    config = Subagent(name="worker", blocking=False, resumable=Resumable())
+    return [
+        agent("lead", subagents=(config,), can_spawn_subagents=True),
+        agent("worker", "peek", env={"TOKEN": ""}),
+    ]
+
+
+@pytest.mark.spec("SUB-11", "SUB-17")
+async def test_missing_variables_defer_the_child_until_they_are_given_and_stay_sealed(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
+    seen.clear()
+    async with open_app({"*": script}, agents=agents(), tools=[peek]) as app:
+        completion = await app.run("lead", "go")
+        thread = ThreadId(completion.thread)
+        log = await log_of(app, thread)
+        outcome = msgspec.json.decode(next(e.outcome.text for e in log if isinstance(e, CallSettled)))
+        assert outcome["error"] == "subagent_env_required"
+        assert outcome["missing"] == ["TOKEN"]
+        request = next(e for e in log if isinstance(e, VariablesRequested))
+        status = await app.engine.variables(thread, request.request)
+        assert (status.required, status.missing) == (("TOKEN",), ("TOKEN",))
+        left = await app.engine.provide(thread, request.request, {"TOKEN": SECRET})
+        assert left.missing == ()
+        async with asyncio.timeout(5):
+            started = await anext(
+                item.event
+                async for item in app.engine.follow(thread)
+                if isinstance(item, Happened) and isinstance(item.event, ChildStarted)
+            )
+            await app.engine.wait(started.reference)
+    assert seen == {"worker": SECRET}
+    for path in (tmp_path / "home").rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.spec("SUB-17", "SUB-09")
+async def test_a_scoped_value_reaches_the_child_that_declares_it_and_no_model(open_app: OpenApp) -> None:
+    seen.clear()
+    requests: list[str] = []
+
+    def scoped(request: ScriptedRequest) -> Say:
+        requests.append(f"{request.system} {request.message} {request.tail}")
+        if request.agent == "scout":
+            return call("peek", who="scout") if request.step == 1 else call(COMPLETE, result="ok", status="SUCCESS")
+        return Say(text="done")
+
+    config = Subagent(name="scout", immediate=Immediate(name_env="NAME", scoped_env=("TOKEN",)))
+    boss = agent("lead", subagents=(config,), can_spawn_subagents=True)
+    async with open_app({"*": scoped}, agents=[boss, agent("scout", "peek")], tools=[peek]) as app:
+        thread = await app.start("lead", "go", env={"TOKEN": SECRET, "NAME": "Scout One"})
+        async with asyncio.timeout(5):
+            await app.engine.wait(thread)
+        child = next(e for e in await log_of(app, thread) if isinstance(e, ChildStarted))
+    assert seen == {"scout": SECRET}
+    assert child.name == "Scout One"
+    assert not any(SECRET in text for text in requests)
+
+
+@pytest.mark.spec("SUB-10")
+@pytest.mark.parametrize(("value", "offered"), [("YES", True), ("1", True), ("True", True), ("no", False), ("", False)])
+async def test_an_optional_branch_exists_only_when_its_variable_says_so(
+    open_app: OpenApp, value: str, offered: bool
+) -> None:
+    tools: list[str] = []
+
+    def look(request: ScriptedRequest) -> Say:
+        tools[:] = request.tools
+        return Say(text="done")
+
+    boss = agent("lead", subagents=(Subagent(name="extra", optional="WITH_EXTRA"),), can_spawn_subagents=True)
+    async with open_app({"*": look}, agents=[boss, agent("extra")]) as app:
+        thread = await app.start("lead", "go", env={"WITH_EXTRA": value})
+        async with asyncio.timeout(5):
+            await app.engine.wait(thread)
+    assert ("agent_extra" in tools) is offered
