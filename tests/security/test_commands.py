@@ -82,6 +82,7 @@ def test_what_only_mentions_a_denied_command_is_not_asked(command: str, verdict:
         ("while git status; do cd ..; done", "ask"),
         ("echo x > src/../.git/config", "deny"),
         ("cd .git && echo x > hooks/y", "deny"),
+        ("cd .git && ls > /dev/null | cat; echo x > config", "deny"),
         ("echo x > $f", "ask"),
         ("echo x > .git/$f", "deny"),
         ("echo a | tee .bashrc", "deny"),

@@ -10,9 +10,7 @@ from typing import Literal
 from retinue.policy.shell.words import names
 from retinue.ports.tool import Op
 
-Role = Literal[
-    "plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap", "env"
-]
+Role = Literal["plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,8 @@ class Program:
     """What it does to the files in its arguments."""
     last: Op | None = None
     """What it does to the last one, when that differs."""
+    outputs: frozenset[str] = frozenset()
+    """Options whose value is a file that is written."""
     code: re.Pattern[str] | None = None
     """Program text in its first argument that is known to be harmless."""
     assigns: bool = False
@@ -116,7 +116,8 @@ PROGRAMS: dict[str, Program] = _table(
         ),
         "zip": Program(risks=names("-T --test --unzip-command")),
         "curl": Program(
-            risks=names("-o --output -O --remote-name -K --config -T --upload-file --output-dir -J --dump-header -c")
+            outputs=names("-o --output --dump-header -c"),
+            risks=names("-o --output -O --remote-name -K --config -T --upload-file --output-dir -J --dump-header -c"),
         ),
         "awk gawk mawk nawk": Program(
             values=names("-F -v"), risks=names("-f --file -i --include -l --load -e --source"), code=_AWK, files="read"
@@ -138,13 +139,14 @@ PROGRAMS: dict[str, Program] = _table(
         ),
         "jq": Program(risks=names("-f --from-file -L"), values=names("--arg --argjson"), skip=1, files="read"),
         "sort": Program(
+            outputs=names("-o --output"),
             values=names("-k -t -S"),
             risks=names("-o --output --compress-program --files0-from -T --temporary-directory"),
             files="read",
         ),
         "uniq xxd": Program(files="read", skip=0, last="write"),
         "date": Program(risks=names("-s --set")),
-        "tree": Program(risks=names("-o"), files="read"),
+        "tree": Program(outputs=names("-o"), risks=names("-o"), files="read"),
         "cat tac head tail wc nl ls dir od hexdump strings file stat md5sum sha1sum sha256sum sha512sum cksum diff cmp "
         "comm cut paste column fold expand base64 du readlink realpath tsort rev": Program(
             values=names("-n -c -d -f --lines --bytes"), files="read"
@@ -179,7 +181,7 @@ GIT_OPTION_VALUES = names(
 )
 GIT_ANY = names(
     "--ext-diff --output --output-directory --upload-pack --receive-pack --exec --template --separate-git-dir "
-    "--no-index --config --open-files-in-pager --prefix --unsafe-paths --contents --textconv --filters"
+    "--no-index --config --open-files-in-pager --prefix --unsafe-paths --contents"
 )
 """Options of any subcommand."""
 GIT_SUBCOMMANDS: dict[str, frozenset[str]] = {
@@ -199,9 +201,6 @@ GIT_ASK = names(
     "http-backend shell upload-pack receive-pack imap-send credential hook gui citool fast-import maintenance"
 )
 """Subcommands that run programs or outlive the call."""
-LISTERS = names("find fd fdfind rg grep ls git")
-"""Programs whose output is names of files below the folders they are given."""
-
 _VARIABLES = re.compile(
     r"PATH|IFS|CDPATH|(?:LD|DYLD|BASH|PROMPT|npm_config|NPM_CONFIG|LESS(?:OPEN|CLOSE)|FZF|RUSTC|RUBY|PERL5?|_?JAVA)_?\w*"
     r"|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS|REPL_\w+)"

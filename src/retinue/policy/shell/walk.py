@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING
 
 from retinue.policy.shell.script import Doubt, Part, Redirect, Scope, ScopeKind, Simple, parse
+from retinue.policy.shell.variables import Values, choices, written_values
 from retinue.policy.shell.words import OPENING, Word, decode, here_text, names, plain
 
 if TYPE_CHECKING:
@@ -32,17 +32,8 @@ _BLOCKS = frozenset(("program", "compound_statement", "do_group", "negated_comma
 _SINGLY_QUOTED = frozenset(("raw_string", "ansi_c_string"))
 _NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 
-# Where variables may get values in a way that the tree does not show, none is trusted.
-_HIDDEN_VALUES = re.compile(
-    r"\b(?:eval|source|read|mapfile|readarray|declare|typeset|local|getopts|trap|let|unset|select|IFS)\b"
-    r"|printf\s+-v|:=|^\s*\.\s",
-    re.MULTILINE,
-)
-_PLAIN_VALUE = re.compile(r"[\w./:@%+,*?=\[\]-]+")
-_MOST_VALUES = 16
 _DELIMITER = re.compile(r"\\?[\w.-]+|'[^'\n]*'|\"[^\"\\$`\n]*\"")
 
-_Values = Mapping[str, tuple[str, ...]]
 _Group = list["Node"] | Word
 
 
@@ -50,8 +41,7 @@ def walk(text: str, bodies: Sequence[str] = ()) -> tuple[Part, ...]:
     """Return the parts of `text`; `bodies` are those of its quoted here-documents that were cut out."""
     source = text.encode()
     root = _parser().parse(source).root_node
-    hidden = "$" not in text or bool(_HIDDEN_VALUES.search(text))
-    walker = _Walker(source, bodies, {} if hidden else _values(root, source))
+    walker = _Walker(source, bodies, written_values(root, source))
     try:
         walker.visit(root)
     except RecursionError:
@@ -67,30 +57,8 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _values(root: "Node", source: bytes) -> _Values:
-    """Return the variables whose every value is written plainly in the script."""
-    found: dict[str, set[str]] = {}
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        todo += node.children
-        if node.type not in ("variable_assignment", "for_statement"):
-            continue
-        name = node.child_by_field_name("name") or node.child_by_field_name("variable")
-        written = node.children_by_field_name("value")
-        replaced = node.type == "for_statement" or node.children[1].type == "="
-        values = [decode([v], source, {}).text for v in written] if written and replaced else [""]
-        if name is not None:
-            found.setdefault(_text(name).partition("[")[0], set()).update(values)
-    return {
-        name: tuple(sorted(values))
-        for name, values in found.items()
-        if len(values) <= _MOST_VALUES and all(_PLAIN_VALUE.fullmatch(v) for v in values)
-    }
-
-
 class _Walker:
-    def __init__(self, source: bytes, bodies: Sequence[str], values: _Values) -> None:
+    def __init__(self, source: bytes, bodies: Sequence[str], values: Values) -> None:
         self.source = source
         self.bodies = list(bodies)
         self.values = values
@@ -147,9 +115,9 @@ class _Walker:
         kind = _SCOPES[node.type]
         self.evaluates = self.evaluates or node.type == "c_style_for_statement"
         text = _text(node)
-        if node.type == "command_substitution" and text.startswith("`"):
+        if node.type == "command_substitution" and text.startswith(("`", "$`")):
             # Inside backticks a backslash is taken off before the text is parsed.
-            inner = parse(re.sub(r"\\([$`\\])", r"\1", text[1:-1]))
+            inner = parse(re.sub(r"\\([$`\\])", r"\1", text.lstrip("$")[1:-1]))
             self.parts += (Scope(kind, True), *inner, Scope(kind, False))
             return
         self.scoped(kind, node.children)
@@ -164,7 +132,11 @@ class _Walker:
             self.parts.append(Doubt("an expansion that evaluates its value"))
         at = node.start_byte
         for child in node.children:
-            self.literal(self.source[at : child.start_byte].decode())
+            gap = self.source[at : child.start_byte].decode()
+            self.literal(gap)
+            if (kind in _REDIRECTS and "\n" in gap.replace("\\\n", "")) or _text(child).startswith("\n\\"):
+                rest = self.source[child.start_byte :].decode()
+                self.parts.append(Doubt("a line that starts with a backslash", scan=rest))
             if child.is_named:
                 self.visit(child)
             at = child.end_byte
@@ -198,7 +170,9 @@ class _Walker:
         for child in node.children:
             if child.is_named:
                 start = len(self.parts)
-                self.scoped("sub", [child])
+                body = child.child_by_field_name("body") or child
+                # `a && b > f | c` is parsed as `(a && b > f) | c`, but `a` runs in the shell itself.
+                self.scoped("branch" if body.type == "list" else "sub", [child])
                 self.feed = self.last_simple(start)
         self.feed = ((), ())
 
@@ -240,11 +214,13 @@ class _Walker:
         marks: list[Node] = []
         at = node.start_byte
         for child in (*node.children, *redirects):
-            groups += self.lost(at, child.start_byte)
-            if _text(child).startswith("\n"):
+            gap = self.source[at : child.start_byte].replace(b"\\\n", b" ")
+            if b"\n" in gap or _text(child).startswith("\n"):
                 # The parser takes a line that starts with a backslash for more of the line before.
-                self.parts.append(Doubt("a line that starts with a backslash", code=self.rest(child, node)))
+                rest = self.source[child.start_byte : (redirects or node.children)[-1].end_byte]
+                self.parts.append(Doubt("a line that starts with a backslash", code=rest.decode().lstrip("\n")))
                 break
+            groups += self.lost(gap.decode())
             touches = at == child.start_byte
             at = child.end_byte
             if node.type == "declaration_command" and re.match(r"[-+]\w*i", _text(child)):
@@ -262,15 +238,11 @@ class _Walker:
                 groups.append([child])
         self.simple(groups, assigns, marks)
 
-    def rest(self, child: "Node", node: "Node") -> str:
-        return self.source[child.start_byte : node.end_byte].decode().lstrip("\n")
-
-    def lost(self, start: int, end: int) -> list[_Group]:
+    def lost(self, gap: str) -> list[_Group]:
         """Return words that the parser leaves out of the tree, a lone `-` before a here-document for one."""
-        text = self.source[start:end].replace(b"\\\n", b" ").decode()
-        if re.search(r"[^\w\s./+:,@%=-]", text):
-            self.parts.append(Doubt("text that the parser drops", code=text))
-        return [plain(word) for word in text.split()]
+        if re.search(r"[^\w\s./+:,@%=-]", gap):
+            self.parts.append(Doubt("text that the parser drops", code=gap))
+        return [plain(word) for word in gap.split()]
 
     def simple(self, groups: list[_Group], assigns: Sequence["Node"], redirects: Sequence["Node"]) -> None:
         feed, self.feed = self.feed, ((), ())
@@ -288,7 +260,9 @@ class _Walker:
                     self.visit(child)
         start = len(self.parts)
         bodies = [self.here_body(r) if r.type == "heredoc_redirect" else None for r in redirects]
-        for values in self.choices((*assigns, *redirects, *(n for g in groups if isinstance(g, list) for n in g))):
+        for values in choices(
+            self.values, (*assigns, *redirects, *(n for g in groups if isinstance(g, list) for n in g))
+        ):
             part = Simple(
                 words=tuple(g if isinstance(g, Word) else self.word(g, values) for g in groups),
                 assigns=tuple(self.assign(node, values) for node in assigns),
@@ -311,19 +285,6 @@ class _Walker:
                 "sub" if node.type == "pipeline" else "branch", node.children if node.type == "pipeline" else [node]
             )
         self.feed = ((), ())
-
-    def choices(self, nodes: Iterable["Node"]) -> Iterable[Mapping[str, str]]:
-        """Return every way to fill in the variables that the script gives plain values."""
-        if not self.values:
-            return ({},)
-        used = {n for node in nodes for n in re.findall(r"\$\{?(\w+)", _text(node)) if n in self.values}
-        ways = 1
-        for name in used:
-            ways *= len(self.values[name])
-        if ways > _MOST_VALUES:
-            return ({},)
-        names = sorted(used)
-        return [dict(zip(names, way, strict=True)) for way in product(*(self.values[n] for n in names))]
 
     def word(self, nodes: Sequence["Node"], values: Mapping[str, str]) -> Word:
         word = decode(nodes, self.source, values)

@@ -57,9 +57,7 @@ def plain(text: str) -> Word:
 
 def decode(nodes: Sequence["Node"], source: bytes, values: Mapping[str, str]) -> Word:
     """Return the word that adjacent `nodes` make; `values` are variables with one plain value."""
-    if len(nodes) > 1 and nodes[0].type == "$" and nodes[1].type == "string":
-        nodes = nodes[1:]  # $"…": a translation, the text itself unless one is installed
-    pieces = [piece for node in nodes for piece in _pieces(node, source, values, quoted=False)]
+    pieces = [piece for node in _untranslated(nodes) for piece in _pieces(node, source, values, quoted=False)]
     text = "".join(piece[0] for piece in pieces)
     shape = "".join(piece[1] for piece in pieces)
     braces = bool(_BRACES.search(shape))
@@ -103,7 +101,7 @@ def _pieces(node: "Node", source: bytes, values: Mapping[str, str], *, quoted: b
     elif kind in ("string", "translated_string"):
         yield from _string(node, source, values)
     elif kind in ("concatenation", "command_name"):
-        for child in node.children:
+        for child in _untranslated(node.children):
             yield from _pieces(child, source, values, quoted=quoted)
     elif kind == "process_substitution":
         yield _quoted("/dev/fd/63")
@@ -113,6 +111,14 @@ def _pieces(node: "Node", source: bytes, values: Mapping[str, str], *, quoted: b
         yield _text(node), _WHOLE if quoted else _SPLIT
     else:
         yield _bare(_text(node))
+
+
+def _untranslated(nodes: Sequence["Node"]) -> list["Node"]:
+    """Leave out the `$` of `$"…"`: a translation is the text itself unless one is installed."""
+    following = (*nodes[1:], None)
+    return [
+        n for n, after in zip(nodes, following, strict=True) if not (n.type == "$" and after and after.type == "string")
+    ]
 
 
 def _string(node: "Node", source: bytes, values: Mapping[str, str]) -> Iterator[_Piece]:
