@@ -22,7 +22,7 @@ PAGE = 4096
 
 
 @pytest.mark.spec("RUN-01", "RUN-11")
-@pytest.mark.parametrize("limit", [200_000, 1_000_000])
+@pytest.mark.parametrize("limit", [260_000, 1_000_000])
 async def test_a_full_disk_is_said_and_loses_nothing_acknowledged(path: Path, start: Start, limit: int) -> None:
     said = json.loads(start("full_disk", path, limit).communicate(timeout=60)[0])
 

@@ -86,6 +86,27 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX grants_of ON grants (tenant, thread)",
     ),
+    (
+        """
+        CREATE TABLE keys (
+            id TEXT PRIMARY KEY, name TEXT NOT NULL, tenant TEXT NOT NULL, scopes TEXT NOT NULL, digest TEXT NOT NULL,
+            created_at REAL NOT NULL, expires REAL, revoked_at REAL, used_at REAL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE answers (
+            key TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, owner TEXT NOT NULL,
+            status INTEGER NOT NULL, body TEXT, at REAL NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX answers_at ON answers (at)",
+        """
+        CREATE TABLE deliveries (
+            repository TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (repository, id)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX deliveries_at ON deliveries (at)",
+    ),
 )
 
 

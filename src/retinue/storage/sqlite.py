@@ -35,6 +35,7 @@ from retinue.schema.thread import ThreadStatus
 from retinue.storage import writes
 from retinue.storage.check import check
 from retinue.storage.connection import connect, fetch, unavailable
+from retinue.storage.keys import AnswerTable, DeliveryTable, KeyTable
 from retinue.storage.schema import migrate
 from retinue.storage.tables import GrantTable, MemoryTable, RecordTable
 from retinue.storage.waiting import Waiting
@@ -84,6 +85,9 @@ async def open_database(path: Path, *, clock: Clock | None = None) -> "Database"
         records=RecordTable(path, reader, writer.write),
         memory=MemoryTable(path, reader, writer.write),
         grants=GrantTable(path, reader, writer.write),
+        keys=KeyTable(path, reader, writer.write),
+        answers=AnswerTable(path, reader, writer.write),
+        deliveries=DeliveryTable(path, reader, writer.write),
     )
 
 
@@ -96,6 +100,9 @@ class Database:
     records: RecordTable
     memory: MemoryTable
     grants: GrantTable
+    keys: KeyTable
+    answers: AnswerTable
+    deliveries: DeliveryTable
 
     async def check(self) -> list[str]:
         """What `doctor --verify` found wrong; empty when all is well."""

@@ -66,14 +66,14 @@ def open_records(path: Path) -> "Generator[RecordTable]":
         connection.close()
 
 
-class _Table:
+class Table:
     def __init__(self, path: Path, reader: sqlite3.Connection, write: Write) -> None:
         self._path = path
         self._reader = reader
         self._write = write
 
 
-class RecordTable(_Table):
+class RecordTable(Table):
     """`retinue.ports.records.AgentRecords`."""
 
     async def create(self, record: AgentRecord) -> None:
@@ -111,7 +111,7 @@ class RecordTable(_Table):
         ]
 
 
-class MemoryTable(_Table):
+class MemoryTable(Table):
     """`retinue.ports.memory.Memory`."""
 
     async def save(self, tenant: Tenant, item: MemoryItem) -> None:
@@ -145,7 +145,7 @@ class MemoryTable(_Table):
         ]
 
 
-class GrantTable(_Table):
+class GrantTable(Table):
     """`retinue.ports.memory.Grants`."""
 
     async def add(self, grant: Grant) -> int:
