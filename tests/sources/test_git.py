@@ -348,11 +348,18 @@ async def test_a_huge_file_is_an_entry_with_a_problem_and_is_never_read(opened: 
 @pytest.mark.spec("DEF-08")
 async def test_a_bad_file_does_not_stop_its_neighbours(opened: Open) -> None:
     one = opened()
+    endless = f"---\nname: e\ndescription: d\nmax_steps: {10**30}\n---\nx\n"
     one.repo.commit(
-        {"bad.md": "---\ntools: true\n---\nx\n", "good.md": agent("Good"), "binary.md": b"---\n\xff\xfe\n---\n"}
+        {
+            "bad.md": "---\ntools: true\n---\nx\n",
+            "endless.md": endless,
+            "good.md": agent("Good"),
+            "binary.md": b"---\n\xff\xfe\n---\n",
+        }
     )
     entries = (await one.synced()).entries
     assert entries[AgentId("bad")].definition is None
+    assert entries[AgentId("endless")].definition is None
     assert entries[AgentId("good")].definition is not None
     assert entries[AgentId("binary")].definition is None
 

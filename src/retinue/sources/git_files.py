@@ -123,11 +123,12 @@ class Reader:
         id = agent_id(path)
         if id is None:
             return self._refused(path, "too_large", message)
-        shown = self._shown(path)
-        entry = Entry(
-            id=id, definition=None, problems=(_problem("too_large", shown, message, severity="error"),), location=shown
-        )
-        return Parsed.of("", (entry,), (), ())
+        return self._rejected(path, id, "", "too_large", message)
+
+    def _rejected(self, path: str, id: AgentId, key: str, code: str, message: str) -> Parsed:
+        problem = _problem(code, self._shown(path), message, severity="error")
+        entry = Entry(id=id, definition=None, problems=(problem,), location=problem.file)
+        return Parsed.of(key, (entry,), (), ())
 
     def _refused(self, path: str, code: str, message: str, hint: str | None = None) -> Parsed:
         return Parsed("", problems=(_problem(code, self._shown(path), f"{message}; it is skipped", hint),))
@@ -151,7 +152,10 @@ class Reader:
                     hash=trust_hash(definition) if definition is not None else sha256(text).hexdigest(),
                 )
             )
-        return Parsed.of(key, tuple(entries), tuple(problems), tuple(prompts.needs))
+        try:
+            return Parsed.of(key, tuple(entries), tuple(problems), tuple(prompts.needs))
+        except (OverflowError, TypeError, ValueError) as error:
+            return self._rejected(path, id, key, "unstorable", f"holds a value that can't be kept: {error}")
 
 
 class _Prompts:
