@@ -8,7 +8,6 @@ import errno
 import os
 import sqlite3
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +100,11 @@ def _create_private(path: Path) -> None:
     unnamed = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
     os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with suppress(FileExistsError):  # another process was first
-            path.hardlink_to(unnamed)
+        path.hardlink_to(unnamed)
+    except FileExistsError:
+        pass  # another process was first
+    except OSError:  # a file system without links
+        os.close(os.open(path, os.O_CREAT, 0o600))
     finally:
         unnamed.unlink()
 
