@@ -85,3 +85,15 @@ def test_an_exact_approval_answers_the_whole_call_only() -> None:
 
     assert verdict(arguments) == "allow"
     assert verdict('{"command":"touch x; $z"}') == "ask"
+
+
+@pytest.mark.spec("PERM-05")
+def test_a_pattern_that_was_granted_for_files_is_matched_on_what_they_resolve_to() -> None:
+    granted = authority(Grant(tool="edit", pattern="conf/*", created_at=0))
+
+    def verdict(asked: str, path: str) -> Verdict:
+        return judge_call(granted, "write", asked, targets=[Target(op="write", asked=asked, path=path)]).verdict
+
+    assert verdict("/w/conf/a", "/w/conf/a") == "allow"
+    assert verdict("/w/conf/../setup.py", "/w/setup.py") == "ask"
+    assert verdict("/w/conf/link", "/w/.git/config") == "deny"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from retinue.policy.rules import Tier, allowed_commands, apply_grants, authorize, call_digest, merge
 from retinue.ports.memory import Grant
+from retinue.ports.tool import Target
 from retinue.schema.ids import ThreadId
 from retinue.schema.permission import STRICTNESS, Decision, Rule, TierName, Verdict
 
@@ -104,12 +105,12 @@ def test_a_grant_turns_ask_into_allow_and_nothing_else() -> None:
     always = Grant(tool="bash", pattern="make *", created_at=0, number=7)
     deny = Decision(verdict="deny", reason="no")
 
-    granted = apply_grants(ASK, [always], tool="bash", resource="make lint")
+    granted = apply_grants(ASK, [always], tool="bash", names=["make lint"])
 
     assert (granted.verdict, granted.rule and granted.rule.origin) == ("allow", "grant 7")
-    assert apply_grants(deny, [always], tool="bash", resource="make lint") == deny
-    assert apply_grants(ASK, [always], tool="bash", resource="rm x") == ASK
-    assert apply_grants(ASK, [always], tool="read", resource="make lint") == ASK
+    assert apply_grants(deny, [always], tool="bash", names=["make lint"]) == deny
+    assert apply_grants(ASK, [always], tool="bash", names=["rm x"]) == ASK
+    assert apply_grants(ASK, [always], tool="read", names=["make lint"]) == ASK
 
 
 @pytest.mark.spec("PERM-05")
@@ -117,7 +118,7 @@ def test_a_grant_for_one_thread_or_one_definition_stays_there() -> None:
     mine = Grant(tool="edit", pattern="*", thread=ThreadId("t1"), definition_hash="h1", created_at=0)
 
     def verdict(thread: str, definition: str) -> Verdict:
-        return apply_grants(ASK, [mine], tool="write", resource="a", thread=thread, definition_hash=definition).verdict
+        return apply_grants(ASK, [mine], tool="write", names=["a"], thread=thread, definition_hash=definition).verdict
 
     assert [verdict("t1", "h1"), verdict("t2", "h1"), verdict("t1", "h2")] == ["allow", "ask", "ask"]
 
@@ -129,9 +130,18 @@ def test_an_approval_binds_to_the_exact_call() -> None:
 
     def verdict(arguments: str, definition: str = "h1") -> Verdict:
         found = call_digest("write", arguments, definition)
-        return apply_grants(ASK, [once], tool="write", resource="a", digest=found).verdict
+        return apply_grants(ASK, [once], tool="write", names=["a"], digest=found).verdict
 
     assert verdict('{"path":"a","content":"x"}') == "allow"
     assert verdict('{"path":"a","content":"y"}') == "ask"
     assert verdict('{"path":"a","content":"x"}', "h2") == "ask"
     assert call_digest("a", "bc", "d") != call_digest("ab", "c", "d")
+
+
+@pytest.mark.spec("PERM-05")
+def test_an_approval_binds_to_the_file_that_was_found() -> None:
+    seen = Target(op="write", asked="/w/a", path="/w/a", identity="1:2", content="c0ffee")
+    swapped = Target(op="write", asked="/w/a", path="/w/a", identity="1:3", content="c0ffee")
+
+    assert call_digest("write", "{}", "h", [seen]) == call_digest("write", "{}", "h", [seen])
+    assert call_digest("write", "{}", "h", [seen]) != call_digest("write", "{}", "h", [swapped])

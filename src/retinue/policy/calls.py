@@ -7,7 +7,7 @@ where it leads, anything else by its rules alone. Grants come last.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from retinue.policy.files import Place, judge_file, lexical
+from retinue.policy.files import Place, judge_file, lexical, spellings
 from retinue.policy.network import judge_url
 from retinue.policy.rules import Tier, apply_grants, authorize, strictest
 from retinue.policy.shell.judge import judge_command
@@ -55,16 +55,16 @@ def judge_call(
         cwd: Where a command runs, absolute; the workspace when it is empty.
         resolve: Finds files that a command names.
     """
+    names = [resource]
     if tool == "bash":
-        decision = _shell(authority, resource, cwd or authority.place.workspace, resolve)
+        decision, names = _shell(authority, resource, cwd or authority.place.workspace, resolve), []
     elif files := [target for target in targets if target.op != "fetch"]:
-        decision = strictest(judge_target(authority, target, tool) for target in files)
+        decision, names = strictest(judge_target(authority, target, tool) for target in files), []
     elif tool == "webfetch":
         decision = strictest((judge_url(resource, allow=authority.hosts), _by_rules(authority, tool, resource)))
     else:
         decision = _by_rules(authority, tool, resource)
-    decision = decision or _by_rules(authority, tool, resource)
-    return _granted(authority, decision, tool, resource, digest)
+    return _granted(authority, decision or _by_rules(authority, tool, resource), tool, names, digest)
 
 
 def judge_target(authority: Authority, target: Target, tool: str = "") -> Decision:
@@ -74,12 +74,13 @@ def judge_target(authority: Authority, target: Target, tool: str = "") -> Decisi
     if tool in ("glob", "grep", "list"):
         own = judge_file(target, place, tiers=tiers, fallback=fallback, tool=tool)
         decision = strictest((decision, own)) or decision
-    return _granted(authority, decision, tool or ("read" if target.op == "read" else "edit"), target.path, "")
+    names = (target.path, *spellings(target.path, place))
+    return _granted(authority, decision, tool or ("read" if target.op == "read" else "edit"), names)
 
 
 def _shell(authority: Authority, command: str, cwd: str, resolve: Resolve) -> Decision:
     def judge(text: str) -> Decision:
-        return _granted(authority, _by_rules(authority, "bash", text), "bash", text, "")
+        return _granted(authority, _by_rules(authority, "bash", text), "bash", [text])
 
     def files(use: FileUse) -> Decision:
         target = resolve(use.op, use.path)
@@ -92,14 +93,13 @@ def _by_rules(authority: Authority, tool: str, resource: str) -> Decision:
     return authorize(tool, resource, authority.tiers, fallback=authority.fallback, home=authority.place.home)
 
 
-def _granted(authority: Authority, decision: Decision, tool: str, resource: str, digest: str) -> Decision:
-    if decision.verdict != "ask" or not authority.grants:
-        return decision
+def _granted(authority: Authority, decision: Decision, tool: str, names: Sequence[str], digest: str = "") -> Decision:
+    """Of a whole command, or of a call on files, only an exact approval counts: patterns answered its parts."""
     return apply_grants(
         decision,
         authority.grants,
         tool=tool,
-        resource=resource,
+        names=names,
         digest=digest,
         definition_hash=authority.definition_hash,
         thread=authority.thread,

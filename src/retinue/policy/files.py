@@ -110,6 +110,14 @@ def hidden(place: Place, tiers: Sequence[Tier], tool: str = "read") -> Callable[
     return denied
 
 
+def spellings(name: str, place: Place) -> tuple[str, ...]:
+    """Return a path as rules may write it; `./` lets `**/x` match at the workspace's top."""
+    if not within(name, place.workspace):
+        return (name,)
+    relative = name[len(place.workspace.rstrip("/")) + 1 :]
+    return relative, f"./{relative}"
+
+
 def lexical(op: Op, path: str) -> Target:
     """Return a target that nobody has resolved, for explanations and tests."""
     return Target(op=op, asked=path, path="/" + os.path.normpath(path).lstrip("/"))
@@ -137,7 +145,7 @@ def _by_rules(tool: str, target: Target, place: Place, tiers: Sequence[Tier], fa
     """The strictest over the file's real names; the name it was asked by can only add a deny."""
 
     def judged(name: str) -> Decision:
-        first, *rest = _spellings(name, place)
+        first, *rest = spellings(name, place)
         return authorize(tool, first, tiers, fallback=fallback, also=rest, home=place.home, rooted=name)
 
     asked = os.path.normpath(target.asked)
@@ -148,17 +156,9 @@ def _by_rules(tool: str, target: Target, place: Place, tiers: Sequence[Tier], fa
 
 
 def _may_match(path: str, rules: Sequence[Rule], place: Place) -> Rule | None:
-    spellings = (*_spellings(path, place), path)
+    names = (*spellings(path, place), path)
     patterns = ((rule, expand_home(rule.pattern, place.home)) for rule in rules)
-    return next((rule for rule, pattern in patterns if any(overlap(pattern, s) for s in spellings)), None)
-
-
-def _spellings(name: str, place: Place) -> tuple[str, ...]:
-    """Return a path as rules may write it; `./` lets `**/x` match at the workspace's top."""
-    if not within(name, place.workspace):
-        return (name,)
-    relative = name[len(place.workspace.rstrip("/")) + 1 :]
-    return relative, f"./{relative}"
+    return next((rule for rule, pattern in patterns if any(overlap(pattern, name) for name in names)), None)
 
 
 def _folded(path: str) -> str:

@@ -11,8 +11,11 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from retinue.policy.patterns import Match, expand_home, matcher
 from retinue.ports.memory import Grant
+from retinue.ports.tool import Target
 from retinue.schema.permission import STRICTNESS, Decision, Rule, TierName, Verdict
 
 EDIT = "edit"
@@ -134,10 +137,15 @@ def allowed_commands(commands: Sequence[str] | None) -> tuple[Rule, ...]:
     return (other, *listed)
 
 
-def call_digest(tool: str, arguments_json: str, definition_hash: str) -> str:
-    """Return what an approval binds to: one byte changed in the call, or another definition, and it is asked again."""
-    parts = (category(tool), arguments_json, definition_hash)
-    return hashlib.sha256(b"".join(len(b).to_bytes(8) + b for b in (p.encode() for p in parts))).hexdigest()
+def call_digest(tool: str, arguments_json: str, definition_hash: str, targets: Sequence[Target] = ()) -> str:
+    """Return what an approval binds to.
+
+    One byte changed in the call, another definition, or another file behind the
+    same path, and it is asked again.
+    """
+    parts = (category(tool).encode(), arguments_json.encode(), definition_hash.encode())
+    parts += tuple(msgspec.json.encode(target) for target in targets)
+    return hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).hexdigest()
 
 
 def apply_grants(
@@ -145,38 +153,37 @@ def apply_grants(
     grants: Collection[Grant],
     *,
     tool: str,
-    resource: str,
+    names: Sequence[str] = (),
     digest: str = "",
     definition_hash: str = "",
     thread: str = "",
-    also: Sequence[str] = (),
     home: str = "",
 ) -> Decision:
     """Turn ask into allow where a person has said so; a deny stays, an allow needs no grant.
 
-    For a whole bash call only a grant that binds to the exact call counts here: patterns
-    are applied to each command it holds, see `retinue.policy.calls`.
+    Args:
+        decision: What rules say.
+        grants: Those of the thread and those saved for the user.
+        tool: The tool that is called.
+        names: The resource, resolved, in every spelling that a grant's pattern may match;
+            none for a call that only an exact approval can answer.
+        digest: `call_digest` of the call.
+        definition_hash: The agent's; grants of another definition do not count.
+        thread: The thread that calls; grants of another thread do not count.
+        home: What `~` means in patterns.
     """
     if decision.verdict != "ask":
         return decision
     for grant in grants:
-        if grant.thread is not None and grant.thread != thread:
+        if category(grant.tool) != category(tool) or grant.thread not in (None, thread):
             continue
         if grant.definition_hash and grant.definition_hash != definition_hash:
             continue
-        if _covers(grant, tool, (resource, *also), digest, home, whole_shell=bool(decision.commands)):
-            rule = Rule(tool=grant.tool, pattern=grant.pattern, verdict="allow", origin=f"grant {grant.number}")
+        match = matcher(grant.pattern, home)
+        if (grant.exact == digest) if grant.exact else any(match(name) for name in names):
             said = "for this exact call" if grant.exact else f"for {grant.pattern}"
+            rule = Rule(tool=grant.tool, pattern=grant.pattern, verdict="allow", origin=f"grant {grant.number}")
             return Decision(
                 verdict="allow", reason=f"granted {said}", tier="session", rule=rule, commands=decision.commands
             )
     return decision
-
-
-def _covers(grant: Grant, tool: str, names: Sequence[str], digest: str, home: str, *, whole_shell: bool) -> bool:
-    if category(grant.tool) != category(tool):
-        return False
-    if grant.exact is not None:
-        return bool(digest) and grant.exact == digest
-    match = matcher(grant.pattern, home)
-    return not whole_shell and any(match(name) for name in names)
