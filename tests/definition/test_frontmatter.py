@@ -95,7 +95,10 @@ HOSTILE = {
     "5,000 brackets": b"---\ndescription: " + b"[" * 5_000 + b"\n---\nHi",
     "5,000 braces": b"---\nx: " + b"{a: " * 5_000 + b"\n---\nHi",
     "5,000 levels of indentation": b"---\n" + b"".join(b" " * i + b"a:\n" for i in range(350)) + b"---\nHi",
-    "nine thousand broken keys": b"---\n" + b"".join(b"k%d: [\n" % i for i in range(7_000)) + b"---\nHi",
+    "7,000 unknown keys": b"---\n" + b"".join(b"k%d: v\n" % i for i in range(7_000)) + b"---\nHi",
+    "3,000 texts that go on": b"---\n" + b"".join(b"k%d: a\n b\n" % i for i in range(3_000)) + b"---\nHi",
+    "30,000 tools": b"---\ntools: " + b"x," * 30_000 + b"\n---\nHi",
+    "7,000 broken keys": b"---\n" + b"".join(b"k%d: [\n" % i for i in range(7_000)) + b"---\nHi",
 }
 
 

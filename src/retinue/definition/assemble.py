@@ -1,6 +1,7 @@
 """What a file says, key by key → one `AgentDefinition`: defaults, what follows from what, what is missing."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -209,12 +210,12 @@ def _check_placeholders(body: Body, fields: dict[str, object], report: Report) -
     declared = {*ALWAYS, *(spec.name for spec in inputs)}
     if isinstance(variables := fields.get("variables"), dict):
         declared |= msgspec.convert(variables, dict[str, str]).keys()
-    unknown = {p.name: p for p in placeholders(body.text) if not p.dollar and p.name not in declared}
+    unknown = [p for p in islice(placeholders(body.text), 1000) if not p.dollar and p.name not in declared]
     if not unknown:
         return
-    first = min(unknown.values(), key=lambda p: p.start)
+    first = unknown[0]
     before = body.text[: first.start]
-    found = ", ".join(f"{{{{{name}}}}}" for name in list(unknown)[:5])
+    found = ", ".join(f"{{{{{name}}}}}" for name in list(dict.fromkeys(p.name for p in unknown))[:5])
     report.add(
         "unknown-placeholder",
         body.line + before.count("\n"),

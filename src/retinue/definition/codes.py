@@ -20,6 +20,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "bad-shape": ("error", "The frontmatter is neither a map nor a list of remote agents."),
     "yaml-alias": ("error", "YAML anchors and aliases are not read."),
     "too-deep": ("error", "Values are nested deeper than 20."),
+    "too-many-values": ("error", "The frontmatter holds thousands of values."),
     "duplicate-key": ("error", "A key is given twice, perhaps under two of its names."),
     "hidden-power": ("error", "Broken text holds what looks like a key that grants power."),
     "rescued-text": ("warning", "A text value is not YAML; it was read as plain text."),

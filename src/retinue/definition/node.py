@@ -11,6 +11,8 @@ from typing import TypeGuard
 import msgspec
 
 MAX_DEPTH = 20
+MAX_VALUES = 2000
+"""Of a frontmatter, everything counted; real ones have some fifty."""
 
 
 class Scalar(msgspec.Struct, gc=False):

@@ -15,6 +15,7 @@ Guards keep power out of text; where one is touched the file is refused:
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 
@@ -22,7 +23,7 @@ import msgspec
 
 from retinue.definition.codes import Report
 from retinue.definition.keys import BY_NAME, canonical_name, find, grants_power, is_known_text, is_text
-from retinue.definition.node import Fields, Items, Node, Scalar
+from retinue.definition.node import MAX_VALUES, Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical
 from retinue.definition.tree import Broken, Refused, read_yaml
 
@@ -71,7 +72,7 @@ def read_frontmatter(block: str, first_line: int, report: Report) -> Fields | It
     """The root of the frontmatter; None when it was refused, and the report says why."""
     try:
         try:
-            root = read_yaml(block, first_line, is_known_text)
+            root = read_yaml(block, first_line, is_known_text, max_values=MAX_VALUES)
             _check_whole(root, block, first_line)
             return _as_root(root, first_line, report)
         except Refused:
@@ -100,11 +101,15 @@ def _check_whole(root: Node | None, block: str, first_line: int) -> None:
     for match, line in _key_lines(block, first_line):
         if grants_power(match[2]) and line not in known:
             raise _hidden(match[2], line, 1, "is inside another value: a quote or bracket is left open above it")
-    for key, node in fields.fields.items():
-        if isinstance(node, Scalar) and node.goes_on and not grants_power(key):
-            start = node.line - first_line + 1
-            after = min((line for line in known if line > node.line), default=first_line + block.count("\n") + 1)
-            _check_orphans("\n".join(block.split("\n")[start : after - first_line]), node.line + 1, key)
+    texts = [
+        (k, n.line) for k, n in fields.fields.items() if isinstance(n, Scalar) and n.goes_on and not grants_power(k)
+    ]
+    if not texts:
+        return
+    lines, starts = block.split("\n"), [*sorted(known), first_line + block.count("\n") + 1]
+    for key, line in texts:
+        after = starts[bisect_right(starts, line)]
+        _check_orphans("\n".join(lines[line - first_line + 1 : after - first_line]), line + 1, key)
 
 
 def _key_lines(block: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from retinue.definition.codes import Report
-from retinue.definition.node import Fields, Items, Node, Scalar
+from retinue.definition.node import MAX_VALUES, Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical, unavailable
 from retinue.definition.values import MAP, Bad, Key, Kind, choice, duration, flag_of, folded, map_of, number, structure
 from retinue.schema.agent import Subagent, ToolOverride
@@ -102,6 +102,8 @@ def denied(node: Node, report: Report) -> Tools:
 def named(node: Scalar | Items) -> Iterator[Named]:
     """The entries of a list or of a text with commas; maps inside a list are somebody else's."""
     if isinstance(node, Scalar):
+        if node.text.count(",") > MAX_VALUES:
+            raise Bad(f"at most {MAX_VALUES} tools", node)
         for part in _split(node.text if node.value is not None else ""):
             if part == "*" and not node.quoted:
                 raise Bad(_WANTED, node, code="everything", hint=_EVERYTHING)

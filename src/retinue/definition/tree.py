@@ -36,15 +36,18 @@ class Refused(Broken):
     """A limit is passed: no rescue."""
 
 
-def read_yaml(source: str, first_line: int, is_text: Callable[[str], bool]) -> Node | None:
+def read_yaml(
+    source: str, first_line: int, is_text: Callable[[str], bool], *, max_values: int = 1_000_000
+) -> Node | None:
     """The root node, or None for no content. `is_text` tells the top-level keys whose text may start like an alias.
 
-    Raises `Broken` or `Refused`. Lines count from `first_line`.
+    Raises `Broken` or `Refused`. Lines count from `first_line`; keys, values and ends of lists and maps count
+    towards `max_values`.
     """
     try:
         parser = CParser(source.encode())
         try:
-            return _Builder(source, first_line, is_text).build(parser.get_event)
+            return _Builder(source, first_line, is_text).build(parser.get_event, max_values)
         finally:
             parser.dispose()
     except MarkedYAMLError as error:
@@ -67,12 +70,14 @@ class _Builder:
         self.stack: list[Items | Fields] = []
         self.keys: list[str | None] = []
 
-    def build(self, next_event: Callable[[], Event | None]) -> Node | None:
+    def build(self, next_event: Callable[[], Event | None], left: int) -> Node | None:
         """Every event is a turn of one loop: a file has some twenty, a catalog ten thousand files."""
         stack, keys, base = self.stack, self.keys, self.line
         root: Node | None = None
         documents = 0
         while (event := next_event()) is not None:
+            if (left := left - 1) < 0:
+                raise Refused("there are thousands of values", *self._place(event), "too-many-values")
             if isinstance(event, ScalarEvent):
                 line, column = (mark.line + base, mark.column + 1) if (mark := event.start_mark) else (base, 1)
                 if event.anchor is not None or event.tag is not None:
