@@ -11,7 +11,6 @@ from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.read import inspect_read
 from retinue.tools.search import batches, folder, newest_first
 from retinue.tools.walk import files_below, ripgrep
-from retinue.tools.wildcard import wildcard
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,11 +40,10 @@ class Glob:
         return await attempt(self._glob, Arguments, arguments, context)
 
     def _glob(self, arguments: Arguments, context: ToolContext) -> Result:
-        test = wildcard(arguments.pattern).fullmatch
         with folder(arguments.path, context) as root:
             if root.target.kind != "folder":
                 raise Failed(f"{arguments.path} is a file, not a folder.")
-            names = [name for name in files_below(root.held, program=self._program) if test(name)]
+            names = files_below(root.held, arguments.pattern, program=self._program)
             hits = (hit.name for batch in batches(root, newest_first(root.held, names), context) for hit in batch)
             shown = list(islice(hits, arguments.limit + 1))
         if not shown:

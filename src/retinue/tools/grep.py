@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from retinue.ports.tool import Inspection, Result, ToolContext
-from retinue.sandbox.descriptors import readable
+from retinue.sandbox.descriptors import Located, beneath, readable
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
 from retinue.tools.output import shorten
@@ -21,11 +21,13 @@ from retinue.tools.paths import Found
 from retinue.tools.read import inspect_read
 from retinue.tools.search import Hit, batches, folder, newest_first, shown_name
 from retinue.tools.text import decode, lines_of
-from retinue.tools.walk import files_below, matching_below, ripgrep, run
-from retinue.tools.wildcard import wildcard
+from retinue.tools.walk import files_below, files_with, ripgrep, run
 
 _LONGEST = 500
 """Characters shown of a line; grep is for finding, read for reading."""
+
+
+_LOOKS_AROUND = re.compile(r"\\[AZ]|\(\?")
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,14 +95,12 @@ class Grep:
                 yield from self._search(batch, arguments)
 
     def _candidates(self, root: Found, arguments: Arguments) -> list[str]:
-        wanted = arguments.include
+        """Names of files in which something matches, before anybody asks whether they may be seen."""
         if self._program:
-            simple = wanted if wanted and "/" not in wanted else None
-            names = matching_below(root.held, _flags(arguments), program=self._program, only=simple)
-            wanted = None if simple else wanted
-        else:
-            names = files_below(root.held, program=None)
-        return [name for name in names if wildcard(wanted).fullmatch(name)] if wanted else names
+            return files_with(root.held, _flags(arguments), arguments.include, program=self._program)
+        test = _tester(arguments)
+        names = files_below(root.held, arguments.include, program=None)
+        return [name for name in names if (place := beneath(root.held, name)) and _holds_match(place, test)]
 
     def _search(self, hits: Sequence[Hit], arguments: Arguments) -> Iterator[tuple[str, list[Line]]]:
         found = _by_rg(self._program, hits, arguments) if self._program else _by_python(hits, arguments)
@@ -144,21 +144,42 @@ def _by_rg(program: str, hits: Sequence[Hit], arguments: Arguments) -> dict[str,
 
 
 def _by_python(hits: Sequence[Hit], arguments: Arguments) -> dict[str, list[Line]]:
-    try:
-        test = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0).search
-    except re.error as error:
-        raise Failed(f"The pattern can't be used: {error}.") from None
+    test = _tester(arguments).search
     found: dict[str, list[Line]] = {}
     around = arguments.context if arguments.output == "content" else 0
     for hit in hits:
-        with os.fdopen(readable(hit.held), "rb") as file:
-            text = decode(file.read(MOST))
-        lines = lines_of(text.text) if text else []
+        lines = _lines(hit.held)
         matching = {number for number, line in enumerate(lines) if test(line)}
         near = sorted({n for m in matching for n in range(m - around, m + around + 1) if 0 <= n < len(lines)})
         if near:
             found[hit.name] = [Line(n + 1, lines[n], n in matching) for n in near]
     return found
+
+
+def _tester(arguments: Arguments) -> re.Pattern[str]:
+    try:
+        return re.compile(arguments.pattern, re.MULTILINE | (re.IGNORECASE if arguments.ignore_case else 0))
+    except re.error as error:
+        raise Failed(f"The pattern can't be used: {error}.") from None
+
+
+def _holds_match(place: Located, test: re.Pattern[str]) -> bool:
+    """Whether a line matches; a pattern that can't look past its line is tried on the whole text first."""
+    try:
+        with os.fdopen(readable(place), "rb") as file:
+            data = file.read(MOST)
+    finally:
+        os.close(place.fd)
+    text = decode(data)
+    if text is None or (not _LOOKS_AROUND.search(test.pattern) and not test.search(text.text)):
+        return False
+    return any(test.search(line) for line in lines_of(text.text))
+
+
+def _lines(place: Located) -> list[str]:
+    with os.fdopen(readable(place), "rb") as file:
+        text = decode(file.read(MOST))
+    return lines_of(text.text) if text else []
 
 
 def _shown(name: str, lines: Sequence[Line], arguments: Arguments) -> list[str]:

@@ -17,7 +17,7 @@ from retinue.tools.change import MOST
 from retinue.tools.output import Bounds, shorten
 from retinue.tools.paths import Found, admit, found, own
 from retinue.tools.reads import digest, remember
-from retinue.tools.text import decode, lines_of
+from retinue.tools.text import decode, lines_from
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -88,8 +88,9 @@ def _read(arguments: Arguments, context: ToolContext) -> Result:
     if arguments.path.endswith(".ipynb") and (cells := _notebook(text.text)) is not None:
         return Result(text=cells, metadata=metadata)
     note = "" if not text.guessed else "[Not UTF-8: shown as Latin-1, so some characters may be wrong.]\n"
-    lines = lines_of(text.text)
-    shown = _numbered(lines[arguments.offset - 1 :], arguments, context, total=len(lines))
+    total = text.text.count("\n") + (bool(text.text) and not text.text.endswith("\n"))
+    lines = lines_from(text.text, arguments.offset, arguments.limit)
+    shown = _numbered(lines, arguments, context, total=total)
     return Result(text=note + shown, metadata=metadata)
 
 

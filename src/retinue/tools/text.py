@@ -60,6 +60,25 @@ def lines_of(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
+def lines_from(text: str, first: int, count: int) -> list[str]:
+    """`count` lines from number `first`, counted from 1, without splitting the rest."""
+    place, left = 0, first - 1
+    while left:
+        ends = text.count("\n", place, place + 65_536)
+        if ends >= left:
+            break
+        left -= ends
+        place += 65_536
+        if place >= len(text):
+            return []
+    for _ in range(left):
+        place = text.find("\n", place) + 1
+    lines = text[place:].split("\n", count) if place < len(text) else []
+    if len(lines) > count or (lines and lines[-1] == ""):
+        lines.pop()
+    return lines
+
+
 def diff(before: str, after: str, path: str, *, created: bool = False, removed: bool = False) -> str:
     """A unified diff, or a sentence when it would be too large to read."""
     if len(before) + len(after) > _MOST_DIFFED:

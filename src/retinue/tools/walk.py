@@ -37,22 +37,41 @@ def ripgrep() -> str | None:
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
-def files_below(root: Located, *, program: str | None) -> list[str]:
-    """Every file's name relative to `root`, in no order. `program` is rg, or None for Python."""
+def files_below(root: Located, only: str | None = None, *, program: str | None) -> list[str]:
+    """Names of files relative to `root`, in no order: all, or those that match the wildcard `only`.
+
+    `program` is rg, or None for Python.
+    """
     if program is None:
-        return [entry.name for entry in walk(root) if not entry.is_folder and entry.link is None]
-    return names_from([program, *_FLAGS, "--files", "."], root)
+        names = [entry.name for entry in walk(root) if not entry.is_folder and entry.link is None]
+        return _matching(names, only)
+    return _matching(_names_from([program, *_FLAGS, *_last_name(only), "--files", "."], root), only)
 
 
-def matching_below(root: Located, pattern: list[str], *, program: str, only: str | None) -> list[str]:
-    """The names of files in which rg finds the pattern; `only` is a wildcard for the last name."""
-    kind = ["--type-clear=all", f"--type-add=wanted:{only}", "--type=wanted"] if only else []
-    return names_from([program, *_FLAGS, *kind, "--files-with-matches", *pattern, "."], root)
+def files_with(root: Located, pattern: list[str], only: str | None = None, *, program: str) -> list[str]:
+    """The same for files in which rg finds the pattern, which is given as its options."""
+    command = [program, *_FLAGS, *_last_name(only), "--files-with-matches", *pattern, "."]
+    return _matching(_names_from(command, root), only)
 
 
-def names_from(command: list[str], root: Located) -> list[str]:
+def _last_name(only: str | None) -> list[str]:
+    """Options that let rg leave out most of what does not match: its file types look at the last name."""
+    last = (only or "").rpartition("/")[2]
+    if not last or last == "**" or set(last) & set(":{}\\[]") or set(only or "") & set("{}"):
+        return []
+    return [f"--type-add=wanted:{last}", "--type=wanted"]
+
+
+def _matching(names: list[str], only: str | None) -> list[str]:
+    if only is None:
+        return names
+    test = wildcard(only).fullmatch
+    return [name for name in names if test(name)]
+
+
+def _names_from(command: list[str], root: Located) -> list[str]:
     done = run(command, folder=f"/proc/self/fd/{root.fd}" if hasattr(os, "O_PATH") else root.path)
-    return [name.removeprefix("./") for name in done.decode(errors="replace").split("\0") if name]
+    return [name[2:] for name in done.decode(errors="replace").split("\0") if name]
 
 
 def run(command: list[str], *, folder: str, descriptors: tuple[int, ...] = ()) -> bytes:
