@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from retinue.app.build import Parts, build
+from retinue.app.catalog import CatalogHolder
 from retinue.app.settings import Settings
 from retinue.definition.code import CodeAgent
 from retinue.ports.clock import Clock
@@ -27,6 +28,7 @@ from retinue.schema.events.threads import Pin
 from retinue.schema.ids import DEFAULT_TENANT, Tenant, ThreadId
 from retinue.schema.message import Part
 from retinue.schema.thread import People
+from retinue.storage.sqlite import Database
 
 
 class Retinue:
@@ -89,9 +91,26 @@ class Retinue:
         """The runtime's face: start, send, answer, follow, fork, interrupt."""
         return self._built.engine
 
-    def pin(self, agent: str) -> Pin:
-        """The definition that a name resolves to now."""
-        return self._built.agents.pin(agent)
+    @property
+    def settings(self) -> Settings:
+        return self._built.settings
+
+    @property
+    def catalog(self) -> CatalogHolder:
+        return self._built.catalog
+
+    @property
+    def database(self) -> Database:
+        return self._built.database
+
+    @property
+    def data(self) -> Path:
+        """The folder of the database and the threads' files."""
+        return self._built.database.path.parent
+
+    def pin(self, agent: str, tenant: str = DEFAULT_TENANT) -> Pin:
+        """The definition that a name means to a tenant now."""
+        return self._built.agents.pin(agent, tenant)
 
     async def start(
         self,
@@ -111,7 +130,7 @@ class Retinue:
     ) -> ThreadId:
         """Start a thread and return at once; it is durable and will run."""
         return await self.engine.start(
-            self.pin(agent),
+            self.pin(agent, tenant),
             message,
             inputs=inputs,
             model=model,

@@ -90,11 +90,29 @@ class ServeSettings(_Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8420
     hosts: tuple[str, ...] = ()
+    """Names that requests may come for, beside loopback's and `host`."""
     origins: tuple[str, ...] = ()
+    """Web pages of other origins that may call: `https://tools.example.com`."""
     max_body: int = 4_000_000
+    rate: float = 50.0
+    """Requests a second that a key may make in the long run; `burst` of them at once."""
+    burst: int = 200
+    heartbeat: float = 15.0
+    stream_seconds: float = 3600.0
+    """How long a stream may last before its reader must come again."""
+    workspaces: tuple[str, ...] = ()
+    """Folders that a request may name. One with `{tenant}` in it is each tenant's own, others are `default`'s."""
     exposed: tuple[str, ...] = ()
     exposed_prefixes: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
+
+
+class TelemetrySettings(_Section, frozen=True, kw_only=True):
+    """Spans and metrics go to the OpenTelemetry SDK that this process was started with."""
+
+    enabled: bool = False
+    content: bool = False
+    """Also what was said: prompts, answers, arguments and outcomes."""
 
 
 class AgentsSettings(_Section, frozen=True, kw_only=True):
@@ -130,6 +148,7 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     network: NetworkSettings = NetworkSettings()
     hooks: tuple[str, ...] = ()
     serve: ServeSettings | None = None
+    telemetry: TelemetrySettings | None = None
     database: str | None = None
     """A path, or a `postgresql://` URL; `$RETINUE_HOME/retinue.db` when nobody says."""
 
@@ -227,6 +246,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def serve(self) -> ServeSettings:
         return next((file.serve for file in reversed(self.trusted) if file.serve), ServeSettings())
+
+    @property
+    def telemetry(self) -> TelemetrySettings:
+        return next((file.telemetry for file in reversed(self.trusted) if file.telemetry), TelemetrySettings())
 
     @property
     def foreign_dirs(self) -> bool:
