@@ -101,6 +101,7 @@ def codes(loaded: Loaded) -> list[str]:
             "inline_mcp_servers",
             {"a": McpServer(command="npx", args=("x",))},
         ),
+        ("mcpServers: [{name: a, command: x}]", "inline_mcp_servers", {"a": McpServer(command="x")}),
         ("mcpServers: {a: {command: x, disabled: true}}", "inline_mcp_servers", {}),
         (
             "mcpServers: [{a: {url: 'https://a', headers: {K: v}}}]",

@@ -65,9 +65,10 @@ def _known(
         return
     except Bad as bad:
         message = found_and_wanted(f"{path}.{bad.path}" if bad.path else path, bad)
-        if key.lenient:
+        foreign = key.lenient or (not key.power and not isinstance(node, Scalar) and _is_plain(kind))
+        if foreign:
             given.extra[name] = plain(node)
-        report.add("foreign-value" if key.lenient else bad.code, bad.node.line, bad.node.column, message, bad.hint)
+        report.add("foreign-value" if foreign else bad.code, bad.node.line, bad.node.column, message, bad.hint)
         return
     if key.name not in given.values:
         given.values[key.name] = value
@@ -81,6 +82,11 @@ def _known(
         return
     given.extra[name] = plain(node)
     report.add("foreign-value", *place, f"'{path}' says again what '{key.name}' says in line {first}; that one is used")
+
+
+def _is_plain(kind: Kind) -> bool:
+    """A kind of one word or number: a list or map in its place has another tool's meaning."""
+    return kind.schema.get("type") not in ("object", "array", None)
 
 
 def _unknown(name: str, path: str, node: Node, place: tuple[int, int], given: Given, report: Report) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from retinue.definition.codes import Report
 from retinue.definition.node import Fields, Items, Node, Scalar, from_python, is_collection, plain
-from retinue.definition.values import Bad, Kind, did_you_mean, fields_of, flag_of, folded, number_of, text_of
+from retinue.definition.values import Bad, Kept, Kind, did_you_mean, fields_of, flag_of, folded, number_of, text_of
 from retinue.schema.agent import InputSpec, InputType
 from retinue.schema.errors import UsageError
 
@@ -123,6 +123,8 @@ def _item(type: ItemType, value: object) -> object:
 
 def _read(*, required: bool) -> Kind:
     def read(node: Node, report: Report) -> object:
+        if isinstance(node, Scalar) or (isinstance(node, Items) and all(isinstance(i, Scalar) for i in node.items)):
+            raise Kept("foreign-value", "inputs are a map of names to {type, description, …}")
         if isinstance(node, Items):
             return tuple(_listed(item, report, required=required) for item in node.items)
         fields = fields_of(node, "a map of inputs")

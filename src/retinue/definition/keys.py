@@ -136,13 +136,13 @@ _GROUPS: dict[str, tuple[Key, ...]] = {
         Key("reasoning_effort", _EFFORT, "how long a model thinks", aliases=("effort", "thinking"), lenient=True),
         Key("thinking_budget", number(0, whole=True), "most tokens of thinking"),
         Key("openai", OPENAI, "an OpenAI-compatible endpoint of its own", power=True),
-        Key("options", MAP, "free values for the provider's adapter"),
+        Key("options", MAP, "free values for the provider's adapter", lenient=True),
     ),
     "Prompt": (
         Key("system_prompt", TEXT, "the prompt; the body is then documentation", field="prompt"),
         Key("query", TEXT, "template of the first user message", default="{{prompt}}"),
         Key("inputs", INPUTS, "typed inputs", aliases=("input_schema",), variants={"arguments": ARGUMENTS}),
-        Key("variables", TEXT_MAP, "values for `{{name}}`", aliases=("prompt_variables",)),
+        Key("variables", TEXT_MAP, "values for `{{name}}`", aliases=("prompt_variables",), lenient=True),
         Key(
             "use_default_prefix", FLAG, "time and folder first", aliases=("use_default_system_prefix",), default="true"
         ),

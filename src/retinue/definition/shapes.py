@@ -222,11 +222,11 @@ _OUTPUT = structure(OutputSpec, _OUTPUT_KEYS, "an output {name, description, sch
 
 
 def _read_output(node: Node, report: Report) -> object:
-    if isinstance(node, Scalar):
-        raise Kept("foreign-value", "a file's name is not an output here; wanted {name, description, schema}")
-    fields = fields_of(node, _OUTPUT.label)
-    if "schema" not in fields.fields and isinstance(fields.fields.get("properties"), Fields):
-        return OutputSpec(schema=free_map(fields))
+    parts = {folded(key): value for key, value in node.fields.items()} if isinstance(node, Fields) else {}
+    if isinstance(parts.get("properties"), Fields):
+        return OutputSpec(schema=free_map(node))
+    if "schema" not in parts:
+        raise Kept("foreign-value", "there is no schema, so it says nothing here; wanted {name, description, schema}")
     return _OUTPUT.read(node, report)
 
 
@@ -296,7 +296,9 @@ def _read_servers(node: Node, report: Report) -> object:
             names: list[str] = []
             inline: dict[str, McpServer] = {}
             for item in node.items:
-                if isinstance(item, Fields):
+                if isinstance(item, Fields) and isinstance(name := item.fields.get("name"), Scalar):
+                    inline |= _servers(Fields({name.text: item}, {}, item.line, item.column), report)
+                elif isinstance(item, Fields):
                     inline |= _servers(item, report)
                 else:
                     names.append(text_of(item, "the name of a server").strip())
@@ -317,7 +319,7 @@ SERVERS = Kind(
 
 
 def _read_hooks(node: Node, _: Report) -> object:
-    if isinstance(node, Fields):
+    if isinstance(node, Fields) or (isinstance(node, Items) and any(isinstance(i, Fields) for i in node.items)):
         raise Kept("not-honoured", "hooks of a file that run commands are never run; Python hooks are named in a list")
     return texts_of(node, "a list of the ids of Python hooks")
 

@@ -6,7 +6,6 @@ something to another tool. Whether a bad value is an error is the key's decision
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from math import isfinite
 
@@ -261,6 +260,8 @@ def _write_duration(value: object) -> object:
 
 def nano_dollars(node: Node) -> int:
     """`$2`, `2.50` or a number: dollars, kept exact."""
+    from decimal import Decimal, InvalidOperation
+
     wanted = "an amount like $2.50"
     text = text_of(node, wanted).strip().removeprefix("$")
     try:
