@@ -26,6 +26,7 @@ def approved(command: str) -> Approved:
         ("python x.py", "python *"),
         ("touch a b", "touch *"),
         ("git -C x log", "git -C x log"),
+        ("> out.txt", "> out.txt"),
     ],
 )
 def test_a_command_is_remembered_by_its_prefix(command: str, pattern: str) -> None:

@@ -1,6 +1,7 @@
 """The rulesets that ship, as data, and the tiers that an agent's own definition makes."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from retinue.policy.rules import Tier, allowed_commands
 from retinue.schema.agent import AgentDefinition
@@ -81,9 +82,14 @@ def agent_tiers(agent: AgentDefinition) -> tuple[Tier, ...]:
     A listed command allows what the ruleset would ask, never what it denies;
     every other command asks, whatever the ruleset allows.
     """
-    permissions = agent.permissions
+    return _tiers(agent.permissions, agent.allowed_commands)
+
+
+@lru_cache(maxsize=512)
+def _tiers(permissions: Permissions, commands: tuple[str, ...] | None) -> tuple[Tier, ...]:
+    """Kept, because a tier holds its patterns compiled and threads of one agent come by the thousand."""
     shipped = RULESETS[permissions.ruleset].rules
-    listed = allowed_commands(agent.allowed_commands)
+    listed = allowed_commands(commands)
     if not listed:
         return (Tier("agent", (*shipped, *permissions.rules)),)
     denies = tuple(rule for rule in shipped if rule.tool == "bash" and rule.verdict == "deny")

@@ -1,5 +1,6 @@
 """Rules that would have answered what people approved: as few as possible, as narrow as they can be."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -47,8 +48,13 @@ def suggest(approved: Iterable[Approved]) -> tuple[Rule, ...]:
 
 
 def remember(command: str) -> str:
-    """Return the pattern that stands for commands like this one: `git push *`, `npm run build *`."""
+    """Return the pattern that stands for commands like this one: `git push *`, `npm run build *`.
+
+    A redirection stands for itself: no rule for commands answers it.
+    """
     words = command.split()
+    if not re.match(r"[\w./]", command):
+        return command
     count = 1
     if words[0] in _TWO_WORDS or (words[0] in _PYTHON and words[1:2] == ["-m"]):
         count = 3 if " ".join(words[:2]) in _THREE_WORDS or words[0] in _PYTHON else 2

@@ -240,6 +240,8 @@ class _Walker:
 
     def lost(self, gap: str) -> list[_Group]:
         """Return words that the parser leaves out of the tree, a lone `-` before a here-document for one."""
+        if not gap or gap.isspace():
+            return []
         if re.search(r"[^\w\s./+:,@%=-]", gap):
             self.parts.append(Doubt("text that the parser drops", code=gap))
         return [plain(word) for word in gap.split()]

@@ -37,6 +37,7 @@ class Word:
 
 OPENING = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({\[])")
 """What starts a substitution in text that is not quoted singly."""
+_PLAIN = re.compile(r"[\w./+:,@%=-]+", re.ASCII)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _GLOB = re.compile(r"[*?\[]")
 _ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
@@ -57,6 +58,8 @@ def plain(text: str) -> Word:
 
 def decode(nodes: Sequence["Node"], source: bytes, values: Mapping[str, str]) -> Word:
     """Return the word that adjacent `nodes` make; `values` are variables with one plain value."""
+    if len(nodes) == 1 and _PLAIN.fullmatch(text := _text(nodes[0])):
+        return plain(text)
     pieces = [piece for node in _untranslated(nodes) for piece in _pieces(node, source, values, quoted=False)]
     text = "".join(piece[0] for piece in pieces)
     shape = "".join(piece[1] for piece in pieces)
