@@ -76,6 +76,14 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a running call wants a person to say."""
+
+    kind: Literal["text", "choice", "approval"]
+    prompt: str
+    choices: tuple[str, ...] = ()
+
+
 def _undecided(target: Target) -> Decision:
     return Decision(verdict="deny", reason=f"nobody judges file access here, so {target.path} stays closed")
 
@@ -104,6 +112,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Labels that the thread carries; what it saves carries them too."""
     progress: Callable[[str], None] = lambda _: None
     """Shows a line of output to whoever watches; never logged."""
+    ask: Callable[[Inquiry], Awaitable[object]] | None = None
+    """Puts a question to a person while the call waits, and returns the answer; None when nobody answered in time.
+    The question is durable, the call is not: when the process ends meanwhile, it becomes `interrupted`."""
     notify_parent: Callable[[str], Awaitable[None]] | None = None
     set_status: Callable[[str], Awaitable[None]] | None = None
 
@@ -126,6 +137,16 @@ class Inspects(Protocol):
 
     async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
         """Look, without any effect. What can't be looked at gives no target; `run` then tells why."""
+        ...
+
+
+@runtime_checkable
+class Changes(Protocol):
+    """A tool that may turn into another one after people have approved it."""
+
+    @property
+    def changed(self) -> str:
+        """Why a person must be asked whatever was granted before; empty when nothing changed."""
         ...
 
 

@@ -206,6 +206,8 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
     for label in permit.taints_of(work, state.call.tool, result):
         if label in ("private", "untrusted") and label not in work.state.taints:
             work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
+    if result.metadata.get("tools") == "changed":
+        work.regather()
     _settle(work, state, result, duration)
 
 

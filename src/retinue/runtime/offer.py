@@ -39,7 +39,7 @@ async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemToo
     definition = side_definition(work, side)
     found: dict[str, Tool | SystemTool] = {}
     if definition.execution_mode != "single_shot":
-        available = await work.runtime.toolbox.tools(definition, work.state.thread.workspace)
+        available = await work.runtime.toolbox.tools(_granted(work, definition), work.state.thread.workspace)
         system = system_tools.for_agent(work, definition, available)
         admitted = offered(definition.tools, [*available, *system], allowed_commands=definition.allowed_commands)
         names = [n for n in (*available, *system) if n in admitted or _delegates(n, definition)]
@@ -51,6 +51,14 @@ async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemToo
         found[COMPLETE] = system_tools.Completion(completion_spec(definition))
     work.offers[side] = found
     return found
+
+
+def _granted(work: Work, definition: AgentDefinition) -> AgentDefinition:
+    """The servers that a definition brings along are started for trusted sources only; for others they are names."""
+    if work.state.pin.trusted or not definition.inline_mcp_servers:
+        return definition
+    names = (*definition.mcp_servers, *definition.inline_mcp_servers)
+    return msgspec.structs.replace(definition, mcp_servers=names, inline_mcp_servers={})
 
 
 def _delegates(name: str, definition: AgentDefinition) -> bool:

@@ -14,8 +14,9 @@ from retinue.policy.files import Place
 from retinue.policy.filters import denied_outright as outright
 from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
-from retinue.ports.tool import Inspection, Result, Target, Tool, ToolContext
+from retinue.ports.tool import Changes, Inspection, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
+from retinue.runtime.inquiry import inquire
 from retinue.runtime.state import CallState
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import QuestionAsked
@@ -102,6 +103,7 @@ def context(
         approved=approved,
         env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
         progress=lambda text: live.add(work.thread, "output", text),
+        ask=None if thread.people == "none" else lambda inquiry: inquire(work, state, inquiry),
         notify_parent=lambda content: notify.notify_parent(work, content),
         set_status=lambda status: notify.set_status(work, status),
     )
@@ -154,7 +156,7 @@ def taints_of(work: "Work", tool: str, result: Result) -> set[str]:
 async def _judge(
     work: "Work", state: CallState, tool: Tool, arguments: Mapping[str, object], inspection: Inspection | None
 ) -> Decision:
-    """The strictest of the rules and the taint gate. Grants answer the rules' ask, never the gate's."""
+    """The strictest of the rules, the taint gate and a change of the tool. Grants answer the rules' ask alone."""
     definition, name = work.state.pin.definition, tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
@@ -163,4 +165,10 @@ async def _judge(
         digest = call_digest(name, state.call.arguments, definition.hash)
         decision = judge_call(authority(work), name, resource, targets=targets, digest=digest, cwd=folder)
     gated = taint.gate(name, work.state.taints, taint.policy_of(definition.taint)) if work.state.taints else None
-    return strictest([decision, gated]) or decision if gated else decision
+    objections = [objection for objection in (_changed(tool), decision, gated) if objection]
+    return strictest(objections) or decision
+
+
+def _changed(tool: Tool) -> Decision | None:
+    why = tool.changed if hasattr(tool, "changed") and isinstance(tool, Changes) else ""
+    return Decision(verdict="ask", reason=why) if why else None

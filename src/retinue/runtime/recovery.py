@@ -2,6 +2,7 @@
 
 from retinue.ports.store import Settle
 from retinue.runtime.work import Work
+from retinue.schema.events.people import QuestionSettled
 from retinue.schema.events.runs import RunResumed
 from retinue.schema.events.steps import CallSettled, ModelFailed
 from retinue.schema.message import Outcome
@@ -24,6 +25,8 @@ def recover(work: Work) -> None:
         work.record(ModelFailed(at=work.now, error=error, code="aborted"))
     for call in state.open_calls:
         if call.started:
+            if call.question is not None and call.reply is None:
+                work.record(QuestionSettled(at=work.now, id=call.question.id, call=call.call.id, status="withdrawn"))
             outcome = Outcome(call=call.call.id, tool=call.call.tool, status="interrupted", text=INTERRUPTED)
             work.record(CallSettled(at=work.now, outcome=outcome))
     if state.status == "waiting" and state.waiting is not None and state.run is not None:

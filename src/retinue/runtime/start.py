@@ -15,7 +15,7 @@ from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.work import Work
 from retinue.schema.agent import AgentDefinition, CompletionMode
 from retinue.schema.completion import Usage
-from retinue.schema.errors import ModelError
+from retinue.schema.errors import ModelError, SettingsError
 from retinue.schema.events.runs import RunStarted
 from retinue.schema.ids import CallId, child_id
 from retinue.schema.message import text_of
@@ -49,7 +49,9 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         model = candidates(work, "a")[0].model
         if definition.side_b is not None:
             candidates(work, "b")
-    except ModelError as error:
+        if definition.mcp_servers or definition.inline_mcp_servers:
+            await tools_for(work, "a")
+    except (ModelError, SettingsError) as error:
         work.record(event)
         return Finish(result="", status="FAILED", reason="error", error=error.message)
     event = msgspec.structs.replace(event, model=model.name)

@@ -5,8 +5,8 @@ durable in one commit. Whoever acts on the world flushes first.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -74,6 +74,8 @@ class Work:
         self.tiers: tuple[Tier, ...] | None = None
         self.grants: tuple[Grant, ...] | None = None
         self.authority: Authority | None = None
+        self.news = asyncio.Event()
+        """Set when the inbox may hold more."""
         self.inbox_head = drained
         self.drained = drained
         self._epoch = claim.epoch
@@ -108,6 +110,11 @@ class Work:
         self.candidates.clear()
         self.tiers = self.authority = None
 
+    def regather(self) -> None:
+        """The tools there are have changed: the next step is offered what there is now."""
+        self.offers.clear()
+        self.heads.clear()
+
     def spawn(self, thread: NewThread) -> None:
         self._staged.spawn.append(thread)
 
@@ -119,6 +126,15 @@ class Work:
 
     def drain_to(self, position: int) -> None:
         self._staged.drained = self.drained = position
+
+    @property
+    def inbox_head(self) -> int:
+        return self._inbox_head
+
+    @inbox_head.setter
+    def inbox_head(self, position: int) -> None:
+        self._inbox_head = position
+        self.news.set()
 
     @cached_property
     def files(self) -> str:
@@ -225,6 +241,23 @@ class Work:
             raise
         finally:
             self._deadline = None
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """The bound of `abortable` stands still: what is in flight waits for a person."""
+        deadline, loop = self._deadline, asyncio.get_running_loop()
+        end = deadline.when() if deadline else None
+        if deadline is None or end is None:
+            yield
+            return
+        left = end - loop.time()
+        deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            if not self.abort_asked:
+                with suppress(RuntimeError):  # it has ended otherwise
+                    deadline.reschedule(loop.time() + left)
 
     def abort(self) -> None:
         """Called from outside the task: end what is in flight; the loop then reads the inbox."""
