@@ -94,6 +94,9 @@ class LocalDispatcher:
             await self._run(claim)
         except StoreUnavailable:
             log.exception("thread %s stops: the store is gone", claim.thread)
+        except Exception:
+            log.exception("thread %s could not be driven; it is tried again later", claim.thread)
+            await self._store.release(claim, runnable_at=self._clock.now() + self._lease)
         finally:
             if self._tasks.get(claim.thread) is asyncio.current_task():
                 del self._tasks[claim.thread]
