@@ -1,14 +1,17 @@
-"""The repositories that commands add: kept in `repositories.json` beside the user's own settings."""
+"""The repositories that are configured and how they fare; those that commands add are in `repositories.json`."""
 
 from pathlib import Path
 
 import msgspec
 
+from retinue.app.catalog import CatalogHolder, mirror_folder
 from retinue.app.files import write_whole
-from retinue.app.settings import Settings
+from retinue.app.settings import Repository, Settings
 from retinue.app.settings_file import REPOSITORIES, read_fields
 from retinue.schema.agent import Json
 from retinue.schema.errors import UsageError
+from retinue.sources.mirror import State
+from retinue.sources.repository import parse_repository, shown
 
 
 def add_repository(settings: Settings, fields: Json, *, local: bool) -> Path:
@@ -44,6 +47,60 @@ def remove_repository(settings: Settings, name: str) -> Path:
     data["agentRepositories"] = kept
     _write(path, data)
     return path
+
+
+def described(settings: Settings, repository: Repository) -> dict[str, object]:
+    """A repository as it is configured; without secrets, which are only ever named."""
+    config, problems = parse_repository(repository.fields, origin=repository.origin)
+    listed: dict[str, object] = {"origin": repository.origin, "error": None}
+    if config is None:
+        said = "; ".join(p.message for p in problems)
+        listed |= {"name": str(repository.fields.get("name", "?")), "state": "misconfigured", "error": said}
+        return listed | dict.fromkeys(("gitUrl", "branch", "prefix"), "")
+    state = "ready" if (mirror_folder(settings, config.name) / "state.json").exists() else "never synced"
+    if not config.is_active:
+        state = "inactive"
+    return listed | {
+        "name": config.name,
+        "gitUrl": shown(config.git_url),
+        "branch": config.branch,
+        "isRoot": config.is_root,
+        "syncInterval": config.sync_interval,
+        "authType": config.auth_type,
+        "isActive": config.is_active,
+        "readOnly": config.read_only,
+        "prefix": "" if config.is_root else f"{config.name}/",
+        "state": state if repository.trusted else "untrusted",
+    }
+
+
+def status_of(holder: CatalogHolder) -> list[dict[str, object]]:
+    """Every configured repository, and what its last sync came to."""
+    settings = holder.settings
+    states = {s.config.name: s.mirror.state() for s in holder.repositories}
+    rows: list[dict[str, object]] = []
+    for listed in (described(settings, r) for r in settings.repositories):
+        name = str(listed["name"])
+        snapshot = next((s for s in holder.current.snapshots if s.name == f"git:{name}"), None)
+        state = states.get(name, State())
+        word = listed["state"]
+        if word in ("ready", "never synced") and snapshot is not None and snapshot.error:
+            word = "unavailable"
+        if snapshot is not None and snapshot.stale:
+            word = "stale"
+        entries = snapshot.entries.values() if snapshot is not None else ()
+        rows.append(
+            {
+                **listed,
+                "state": word,
+                "commit": snapshot.commit if snapshot is not None else None,
+                "checked": state.checked or None,
+                "agents": sum(e.definition is not None for e in entries),
+                "problems": sum(len(e.problems) for e in entries),
+                "error": state.error or (snapshot.error if snapshot is not None else listed["error"]),
+            }
+        )
+    return rows
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Threads as surfaces reach them: by the beginning of an id, and whole trees at once."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -45,6 +46,26 @@ async def row_of(store: Store, thread: ThreadId) -> ThreadRow:
     if row is None:
         raise ThreadNotFound(f"there is no thread {thread}", hint="`retinue threads list` shows them")
     return row
+
+
+async def taken_in(
+    store: Store, thread: ThreadId, seconds: float, stop: Callable[[], Awaitable[object]] | None = None
+) -> ThreadRow:
+    """Wait until what was said to a thread is in its log, or the time is up; returns how it stands then.
+
+    Args:
+        stop: Said again to a thread that goes on all the same: its run had not begun, so there was nothing to stop.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        row = await row_of(store, thread)
+        if row.inbox_head == row.drained:
+            if stop is None or row.listing.status not in ("idle", "running", "waiting"):
+                return row
+            await stop()
+        if asyncio.get_running_loop().time() > deadline:
+            return row
+        await store.changed(thread, after=row.head, timeout=0.1)
 
 
 async def rows_of_tree(store: Store, thread: ThreadId) -> Sequence[ThreadRow]:

@@ -177,8 +177,8 @@ def resource_of(arguments: str) -> str:
 
 
 _ABOUT = (
-    *("command", "file_path", "filePath", "path", "pattern", "url", "query", "agent", "agent_name", "subagent_type"),
-    *("agentPath", "reference", "key", "prompt", "status"),
+    *("command", "path", "file_path", "pattern", "url", "query", "agent_name", "subagent_type", "agent", "reference"),
+    *("key", "prompt", "status"),
 )
 
 
@@ -187,7 +187,11 @@ def _hidden(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pin(pin: Pin) -> Pin:
-    definition: AgentDefinition = pin.definition
+    return msgspec.structs.replace(pin, definition=shown_definition(pin.definition))
+
+
+def shown_definition(definition: AgentDefinition) -> AgentDefinition:
+    """The definition as anybody may see it: names of variables and headers, never their values."""
     servers = {
         name: msgspec.structs.replace(server, env=_hidden(server.env), headers=_hidden(server.headers))
         for name, server in definition.inline_mcp_servers.items()
@@ -195,7 +199,6 @@ def _pin(pin: Pin) -> Pin:
     prompts = {
         name: msgspec.structs.replace(prompt, env=_hidden(prompt.env)) for name, prompt in definition.prompts.items()
     }
-    cleaned = msgspec.structs.replace(
+    return msgspec.structs.replace(
         definition, env=_hidden(definition.env), inline_mcp_servers=servers, prompts=prompts
     )
-    return msgspec.structs.replace(pin, definition=cleaned)

@@ -1,15 +1,15 @@
 """`retinue agents`: what there is, where it comes from, and what a name means."""
 
 import sys
-from collections.abc import Iterable
 
 import click
 import msgspec
 
+from retinue.app import agent_views
 from retinue.cli.here import catalog_here, settings_here
 from retinue.cli.main import LazyGroup
-from retinue.cli.output import count, json_option, lines, note, plain, print_json, print_problems, problem_json, table
-from retinue.registry.catalog import Catalog, Found, Listed, Match, Place, Resolved
+from retinue.cli.output import count, json_option, lines, note, plain, print_json, print_problems, table
+from retinue.registry.catalog import Catalog, Listed, Match
 from retinue.schema.errors import RetinueError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -38,9 +38,9 @@ agents = LazyGroup(COMMANDS, name="agents", help="List, show, check, write and t
 def list_agents(*, category: str | None, source: str | None, everything: bool, as_json: bool) -> None:
     """List the agents of every source."""
     catalog = catalog_here(settings_here())
-    shown = [w for w in catalog.entries() if _wanted(w, category, source, everything=everything)]
+    shown = agent_views.listed(catalog, category=category, source=source, everything=everything)
     if as_json:
-        print_json([_listed_json(w) for w in shown])
+        print_json([agent_views.agent(w.found, w.shadowed_by) for w in shown])
         return
     table(("AGENT", "CATEGORY", "SOURCE", "STATUS", "DESCRIPTION"), (_row(w) for w in shown))
     _summary(catalog, shown)
@@ -61,7 +61,8 @@ def show(*, name: str, raw: bool, as_json: bool) -> None:
         click.echo(lines(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
         return
     if as_json:
-        print_json({**_found_json(match.found), "definition": match.found.definition, "shadows": _shadows(match)})
+        facts = msgspec.structs.asdict(agent_views.agent(match.found))
+        print_json({**facts, "definition": match.found.definition, "shadows": agent_views.shadows(match.shadows)})
         return
     _show(match)
 
@@ -81,28 +82,16 @@ def resolve(ctx: click.Context, *, name: str, as_json: bool) -> None:
                 note(f"  {place}")
             raise
         near: object = getattr(e, "near", ())
-        tried = [_place_json(p) for p in catalog.tried(name)]
+        tried = catalog.tried(name)
         print_json({"error": e.code, "message": e.message, "hint": e.hint, "near": near, "tried": tried})
         ctx.exit(1)
     if as_json:
-        print_json(_resolved_json(resolved))
+        print_json(agent_views.resolved_agent(resolved))
         return
     where = f"{resolved.repository} at {(resolved.commit or '')[:12]}" if resolved.repository else resolved.location
     click.echo(f"{plain(resolved.address)}: {resolved.origin} ({resolved.priority}), {plain(where)}")
     for place in resolved.tried:
         click.echo(f"  {plain(str(place))}")
-
-
-def _wanted(listed: Listed, category: str | None, source: str | None, *, everything: bool) -> bool:
-    found, definition = listed.found, listed.found.entry.definition
-    if source is not None and source not in (found.snapshot.name, found.snapshot.kind):
-        return False
-    if category is not None:
-        return definition is not None and definition.category == category and (everything or not listed.shadowed_by)
-    if everything:
-        return True
-    is_hidden = definition is not None and (definition.hidden or definition.category == "hidden")
-    return not is_hidden and listed.shadowed_by is None
 
 
 def _row(listed: Listed) -> tuple[str, ...]:
@@ -159,61 +148,3 @@ def _show(match: Match) -> None:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _found_json(found: Found) -> dict[str, object]:
-    definition, snapshot = found.entry.definition, found.snapshot
-    return {
-        "id": found.address,
-        "name": definition.name if definition else None,
-        "description": definition.description if definition else None,
-        "category": definition.category if definition else None,
-        "kind": definition.kind if definition else None,
-        "hidden": definition.hidden if definition else None,
-        "source": snapshot.kind,
-        "origin": snapshot.name,
-        "repository": snapshot.repository,
-        "commit": snapshot.commit,
-        "priority": "external" if found.is_remote else snapshot.priority,
-        "location": found.entry.location,
-        "hash": found.entry.hash,
-        "status": found.status,
-        "trusted": found.entry.trusted,
-        "problems": [problem_json(p) for p in found.entry.problems],
-    }
-
-
-def _listed_json(listed: Listed) -> dict[str, object]:
-    return {**_found_json(listed.found), "shadowed_by": listed.shadowed_by}
-
-
-def _shadows(match: Match | Resolved) -> Iterable[dict[str, str]]:
-    return [
-        {"id": f.address, "source": f.snapshot.kind, "origin": f.snapshot.name, "location": f.entry.location}
-        for f in match.shadows
-    ]
-
-
-def _place_json(place: Place) -> dict[str, str]:
-    return {
-        "source": place.source,
-        "looked_for": place.looked_for,
-        "outcome": place.outcome,
-        "location": place.location,
-    }
-
-
-def _resolved_json(resolved: Resolved) -> dict[str, object]:
-    return {
-        "agent": resolved.definition,
-        "id": resolved.address,
-        "source": resolved.source,
-        "origin": resolved.origin,
-        "repository": resolved.repository,
-        "commit": resolved.commit,
-        "isNamespaced": resolved.is_namespaced,
-        "priority": resolved.priority,
-        "location": resolved.location,
-        "shadows": _shadows(resolved),
-        "tried": [_place_json(p) for p in resolved.tried],
-    }

@@ -9,15 +9,14 @@ from pathlib import Path
 import click
 
 from retinue.app.catalog import CatalogHolder, Synced, mirror_folder, open_catalog
-from retinue.app.repositories import add_repository, remove_repository
-from retinue.app.settings import Repository, Settings
+from retinue.app.repositories import add_repository, described, remove_repository, status_of
+from retinue.app.settings import Settings
 from retinue.cli.here import settings_here
 from retinue.cli.output import Progress, count, json_option, note, plain, print_json, table
 from retinue.registry.changes import Summary, diff
 from retinue.schema.agent import Json
 from retinue.schema.errors import UsageError
-from retinue.sources.mirror import State
-from retinue.sources.repository import RepositoryConfig, parse_repository, remote, shown
+from retinue.sources.repository import RepositoryConfig, parse_repository, remote
 
 
 @click.group(no_args_is_help=True)
@@ -86,7 +85,7 @@ def add(
 def list_repositories(*, as_json: bool) -> None:
     """List what is configured."""
     settings = settings_here()
-    rows = [_listed(settings, repository) for repository in settings.repositories]
+    rows = [described(settings, repository) for repository in settings.repositories]
     if as_json:
         print_json(rows)
         return
@@ -153,57 +152,10 @@ def _checked(fields: Json) -> RepositoryConfig:
     return config
 
 
-def _listed(settings: Settings, repository: Repository) -> dict[str, object]:
-    config, problems = parse_repository(repository.fields, origin=repository.origin)
-    listed: dict[str, object] = {"origin": repository.origin, "error": None}
-    if config is None:
-        said = "; ".join(p.message for p in problems)
-        listed |= {"name": str(repository.fields.get("name", "?")), "state": "misconfigured", "error": said}
-        return listed | dict.fromkeys(("gitUrl", "branch", "prefix"), "")
-    state = "ready" if (mirror_folder(settings, config.name) / "state.json").exists() else "never synced"
-    if not config.is_active:
-        state = "inactive"
-    return listed | {
-        "name": config.name,
-        "gitUrl": shown(config.git_url),
-        "branch": config.branch,
-        "isRoot": config.is_root,
-        "syncInterval": config.sync_interval,
-        "authType": config.auth_type,
-        "isActive": config.is_active,
-        "readOnly": config.read_only,
-        "prefix": "" if config.is_root else f"{config.name}/",
-        "state": state if repository.trusted else "untrusted",
-    }
-
-
 async def _status(settings: Settings) -> list[dict[str, object]]:
     holder = await open_catalog(settings)
     await holder.close()
-    states = {s.config.name: s.mirror.state() for s in holder.repositories}
-    rows: list[dict[str, object]] = []
-    for listed in (_listed(settings, r) for r in settings.repositories):
-        name = str(listed["name"])
-        snapshot = next((s for s in holder.current.snapshots if s.name == f"git:{name}"), None)
-        state = states.get(name, State())
-        word = listed["state"]
-        if word in ("ready", "never synced") and snapshot is not None and snapshot.error:
-            word = "unavailable"
-        if snapshot is not None and snapshot.stale:
-            word = "stale"
-        entries = snapshot.entries.values() if snapshot is not None else ()
-        rows.append(
-            {
-                **listed,
-                "state": word,
-                "commit": snapshot.commit if snapshot is not None else None,
-                "checked": state.checked or None,
-                "agents": sum(e.definition is not None for e in entries),
-                "problems": sum(len(e.problems) for e in entries),
-                "error": state.error or (snapshot.error if snapshot is not None else listed["error"]),
-            }
-        )
-    return rows
+    return status_of(holder)
 
 
 async def _sync(settings: Settings, name: str | None) -> tuple[tuple[Synced, ...], Summary]:
