@@ -4,7 +4,9 @@ Decides from names and sizes first, so that hostile or unrelated files are never
 read; the rest is read in one go and parsed. Nothing here knows how blobs are had.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import contextlib
+import gc
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from retinue.definition.ids import agent_id, precedence
@@ -80,8 +82,13 @@ class Reader:
             known: All other files, where prompts may be.
         """
         done = {path: self._judged(path, file) for path, file in changed.items()}
-        files = {**known, **done}
         pending = [path for path, parsed in done.items() if parsed.key and agent_id(path)] + list(again)
+        with _uncollected() if len(pending) > 500 else contextlib.nullcontext():
+            self._parse(pending, {**known, **done}, done)
+        return done
+
+    def _parse(self, pending: list[str], files: Mapping[str, Parsed], done: dict[str, Parsed]) -> None:
+        """Parse in passes: an agent whose prompts are not read yet waits for the next."""
         texts: dict[str, bytes] = {}
         total = len(pending)
         while pending:
@@ -100,7 +107,6 @@ class Reader:
             if unread:
                 texts.update(zip(unread, self._contents(files, unread), strict=True))
             pending = later
-        return done
 
     def _contents(self, files: Mapping[str, Parsed], paths: Iterable[str]) -> Iterator[bytes]:
         return self._blobs(files[path].key.rpartition(" ")[2] for path in paths)
@@ -181,6 +187,18 @@ class _Prompts:
             self.unread.add(path)
             return Prompt(name=name, text="")
         return None
+
+
+@contextlib.contextmanager
+def _uncollected() -> Generator[None]:
+    """Turn the collector off: thousands of new values that all stay would be looked at again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _hidden(folder: str) -> bool:
