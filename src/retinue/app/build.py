@@ -11,14 +11,17 @@ import msgspec
 from retinue.app.agents import CatalogAgents
 from retinue.app.catalog import CatalogHolder, open_catalog
 from retinue.app.clock import SystemClock
+from retinue.app.mcp import Mcp
 from retinue.app.models import models_of
 from retinue.app.seal import Seal
-from retinue.app.settings import Settings
+from retinue.app.settings import Settings, secret_name
 from retinue.app.settings_file import home_folder, load_settings
 from retinue.app.trust import read_trust
 from retinue.definition.code import CodeAgent
 from retinue.dispatch.local import LocalDispatcher
+from retinue.models.provider import from_environment
 from retinue.models.resolve import ProviderModels
+from retinue.policy.redact import Redactor
 from retinue.policy.rules import Tier
 from retinue.ports.clock import Clock
 from retinue.ports.model import Models
@@ -67,6 +70,7 @@ class Built:
     dispatcher: LocalDispatcher
     lock: DriverLock
     providers: ProviderModels
+    mcp: Mcp
     takeover: asyncio.Task[None] | None
 
     async def idle(self, seconds: float) -> bool:
@@ -76,6 +80,7 @@ class Built:
         if self.takeover is not None:
             self.takeover.cancel()
         await self.dispatcher.stop()
+        await self.mcp.close()
         await self.providers.close()
         await self.catalog.close()
         await self.database.close()
@@ -96,10 +101,11 @@ async def build(parts: Parts) -> Built:
     )
     store, seal = parts.wrap_store(database.store), Seal(data / "secret.key")
     agents, providers = CatalogAgents(catalog), models_of(settings, parts.environ)
+    mcp = Mcp(settings, parts.environ)
     runtime = Runtime(
         store=store,
         models=parts.models or providers,
-        toolbox=_toolbox(parts, settings, database, clock),
+        toolbox=mcp.toolbox(_toolbox(parts, settings, database, clock)),
         clock=clock,
         agents=agents,
         check=arguments.check,
@@ -115,6 +121,10 @@ async def build(parts: Parts) -> Built:
         seal=seal.seal,
         unseal=seal.unseal,
         sandbox=settings.sandbox.mode,
+        shell_network=settings.sandbox.network or settings.sandbox.mode == "off",
+        protected=_protected(settings, data),
+        hosts=frozenset(host for file in settings.trusted for host in file.network.allow),
+        redact=Redactor(_secrets(settings, parts.environ)),
         tuning=parts.tuning or Tuning(),
     )
     engine = Engine(runtime)
@@ -136,6 +146,7 @@ async def build(parts: Parts) -> Built:
         dispatcher=dispatcher,
         lock=lock,
         providers=providers,
+        mcp=mcp,
         takeover=_drive(engine, dispatcher, lock) if parts.drive else None,
     )
 
@@ -181,6 +192,22 @@ def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock)
         settings=ToolSettings(limits=limits, sandbox_network=sandbox.network),
         functions={tool.spec.name: tool for tool in given},
     )
+
+
+def _protected(settings: Settings, data: Path) -> tuple[str, ...]:
+    """What decides over agents, and their data: none of it is theirs to change."""
+    home = ("agents", "tools", "mirrors", "trust.json", "repositories.json")
+    own = (Path(settings.database).name, "secret.key", "driver.lock")
+    return tuple(str(path) for path in (*(settings.home / n for n in home), *(data / n for n in own)))
+
+
+def _secrets(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Values of every variable that settings or well-known providers name as a secret."""
+    named = {config.key for config in from_environment(environ) if isinstance(config.key, str)}
+    named |= {name for p in settings.providers.values() if p.key and (name := secret_name(p.key))}
+    texts = (text for r in settings.repositories for text in r.fields.values() if isinstance(text, str))
+    named |= {name for text in texts if (name := secret_name(text))}
+    return {name: environ[name] for name in named if environ.get(name)}
 
 
 def _files(data: Path) -> Callable[[ThreadId], Path]:

@@ -72,6 +72,8 @@ class Runtime:
     """Rules of operator, user and project."""
     protected: tuple[str, ...] = ()
     """Paths that no agent changes: the sources of agents, settings, data."""
+    shell_network: bool = False
+    """Whether commands reach the network, so that bash can send out."""
     hosts: frozenset[str] = frozenset()
     """`host:port` pairs that the operator allows although they are private."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])

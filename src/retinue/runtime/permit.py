@@ -14,7 +14,7 @@ from retinue.policy.files import Place
 from retinue.policy.filters import denied_outright as outright
 from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
-from retinue.ports.tool import Changes, Inspection, Result, Target, Tool, ToolContext
+from retinue.ports.tool import Changes, Inspection, Op, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
 from retinue.runtime.inquiry import inquire
 from retinue.runtime.state import CallState
@@ -160,13 +160,23 @@ async def _judge(
     definition, name = work.state.pin.definition, tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
-    decision = judge_call(authority(work), name, resource, targets=targets, cwd=folder)
+    decision = judge_call(authority(work), name, resource, targets=targets, cwd=folder, resolve=_resolved)
     if decision.verdict == "ask" and await load_grants(work):
         digest = call_digest(name, state.call.arguments, definition.hash)
-        decision = judge_call(authority(work), name, resource, targets=targets, digest=digest, cwd=folder)
-    gated = taint.gate(name, work.state.taints, taint.policy_of(definition.taint)) if work.state.taints else None
+        decision = judge_call(
+            authority(work), name, resource, targets=targets, digest=digest, cwd=folder, resolve=_resolved
+        )
+    gated = None
+    if work.state.taints:
+        policy = taint.policy_of(definition.taint)
+        gated = taint.gate(name, work.state.taints, policy, network=work.runtime.shell_network)
     objections = [objection for objection in (_changed(tool), decision, gated) if objection]
     return strictest(objections) or decision
+
+
+def _resolved(op: Op, path: str) -> Target:
+    """A file that a command names, with its links followed: the sandbox keeps what a race would change."""
+    return Target(op=op, asked=path, path=os.path.realpath(path))
 
 
 def _changed(tool: Tool) -> Decision | None:
