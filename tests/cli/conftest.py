@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from retinue.cli.main import main
+from support.scripted import Setup
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -88,3 +89,9 @@ def repository(tmp_path: Path, home: Path) -> Callable[..., Path]:
 
 def _git(folder: Path, *args: str) -> None:
     subprocess.run(["git", "-C", str(folder), *args], check=True, capture_output=True)
+
+
+@pytest.fixture
+def scripted(home: Path, project: Path) -> Setup:
+    """Agents on a scripted model, for real processes."""
+    return Setup(home, project)

@@ -114,12 +114,12 @@ async def answer(
         raise NotFound(f"there is no open question {question}", hint="`retinue answer` lists those that are open")
     thread = found[0]
     value, scope = reply.answer, _logged(reply)
+    if asked.kind != "permission" and reply.scope is not None:
+        raise UsageError(f"this question wants {asked.kind}; once, thread, pattern, always and deny answer permissions")
     if asked.kind == "file":
         value = _kept(app, thread, reply)
     elif reply.file is not None:
         raise UsageError(f"this question wants {asked.kind}, not a file")
-    if asked.kind != "permission" and reply.scope is not None:
-        raise UsageError(f"this question wants {asked.kind}; once, thread, pattern, always and deny answer permissions")
     fitting(asked, value, scope)
     if asked.kind == "permission" and reply.scope in ("thread", "always"):
         for grant in await _grants(app, project(await app.engine.log(thread)), asked, reply):

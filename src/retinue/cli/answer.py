@@ -1,6 +1,7 @@
 """`retinue answer`: every question that waits for a person, in one place, and its answer."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -46,7 +47,15 @@ def answer(
     if id is None:
         _list(as_json=as_json)
         return
-    if sum((once, in_thread or bool(pattern and not always), always, deny is not None, text is not None)) > 1:
+    given = (
+        once,
+        in_thread or bool(pattern and not always),
+        always,
+        deny is not None,
+        text is not None,
+        file is not None,
+    )
+    if sum(given) > 1:
         raise UsageError("give one answer")
     reply = None
     if deny is not None:
@@ -78,7 +87,7 @@ def _list(*, as_json: bool) -> None:
         return
     if not found:
         note("nobody waits for an answer")
-    screen = Screen()
+    screen = Screen(err=sys.stdout, draws=False)
     for question in found:
         show_question(screen, question)
         screen.line(f"  {how_to_answer(question)}", "bold")

@@ -8,7 +8,7 @@ from retinue.app.questions import OpenQuestion, Reply
 from retinue.cli.status import Screen
 from retinue.schema.errors import UsageError
 
-KEYS = "[y] once  [t] in this thread  [p PATTERN] what matches, in this thread  [a] always  [n WHY] no"
+KEYS = "y once · t this thread · p PATTERN what matches · a always · n WHY no"
 _SCOPES = {"y": "once", "t": "thread", "p": "pattern", "a": "always", "n": "deny"}
 _MOST = 60
 """Lines of a preview that are shown."""
@@ -33,9 +33,9 @@ def wanted(question: OpenQuestion) -> str:
     """What may be typed."""
     match question.kind:
         case "permission":
-            return KEYS.replace("PATTERN]", f"PATTERN, or {question.suggested}]") if question.suggested else KEYS
+            return KEYS.replace("PATTERN", f"[{question.suggested}]") if question.suggested else KEYS
         case "approval" | "loop":
-            return "[y] yes  [n] no"
+            return "y yes · n no"
         case "choice":
             return f"1 to {len(question.choices)}"
         case "file":

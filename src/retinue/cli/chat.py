@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retinue.app import questions
 from retinue.app.retinue import Retinue
 from retinue.app.settings import Settings
 from retinue.app.threads import find_thread, row_of
-from retinue.cli.ask import parse_reply, show_question, wanted
+from retinue.cli.ask import show_question, wanted
 from retinue.cli.foreground import INTERRUPTED, WAITS, Foreground
 from retinue.cli.here import settings_here
 from retinue.cli.opening import opened
@@ -146,9 +145,7 @@ class Chat:
             self._front = Foreground(self._app, thread, self._screen, asks=False)
             self._attend()
         elif self._front.watch.questions and not self.busy:
-            question = next(iter(self._front.watch.questions.values()))
-            await questions.answer(self._app, question.id, parse_reply(question, text))
-            self._front.watch.questions.pop(question.id, None)
+            await self._front.reply(next(iter(self._front.watch.questions.values())), text)
             self._attend()
         else:
             await self._app.engine.send(self._front.thread, text)

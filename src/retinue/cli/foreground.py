@@ -47,6 +47,8 @@ class Watch:
     thread: ThreadId
     states: dict[ThreadId, str] = field(default_factory=dict[ThreadId, str])
     questions: dict[QuestionId, OpenQuestion] = field(default_factory=dict[QuestionId, OpenQuestion])
+    answered: set[QuestionId] = field(default_factory=set[QuestionId])
+    """Those that were answered here, and whose thread has not said so yet."""
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     agent: str = ""
     completion: Completion | None = None
@@ -73,7 +75,7 @@ class Watch:
                 self.interrupted = self.interrupted or root
             case ChildStarted():
                 self.states.setdefault(event.reference, "queued" if event.queued else "running")
-            case QuestionAsked():
+            case QuestionAsked() if event.id not in self.answered:
                 self.questions[event.id] = described(event, item.thread, (self.agent, *item.path))
             case QuestionSettled():
                 self.questions.pop(event.id, None)
@@ -120,6 +122,12 @@ class Foreground:
         rows = await rows_of_tree(self._app.engine.runtime.store, self.thread)
         self._seen = {row.id: row.head for row in rows}
 
+    async def reply(self, question: OpenQuestion, line: str) -> None:
+        """Answer a question with what was typed. Raises UsageError when it is no answer."""
+        await questions.answer(self._app, question.id, parse_reply(question, line))
+        self.watch.answered.add(question.id)
+        self.watch.questions.pop(question.id, None)
+
     async def interrupt(self) -> None:
         """Stop the run durably; `attend` then returns."""
         self._stops += 1
@@ -145,7 +153,7 @@ class Foreground:
                 if upcoming.done():
                     self._take(upcoming.result())
                     upcoming = asyncio.ensure_future(anext(items))
-                elif self._prompt is None:
+                if self._prompt is None:
                     self.view.tick()
             return code
         finally:
@@ -223,12 +231,9 @@ class Foreground:
                 self._asks = False
                 return
             try:
-                await questions.answer(self._app, question.id, parse_reply(question, line))
+                return await self.reply(question, line)
             except RetinueError as e:
                 self._screen.line(f"  {e.message}", "yellow")
-                continue
-            self.watch.questions.pop(question.id, None)
-            return
 
     # stopping
 
@@ -265,7 +270,7 @@ async def in_front(
     if not past:
         await foreground.skip_past()
     code = await foreground.attend()
-    if not watches or foreground.watch.completion is not None:
+    if not watches or foreground.watch.completion or foreground.watch.interrupted:
         _report(foreground, screen, code, as_json=as_json)
     await _leave(app, screen, settings, code)
     return code

@@ -138,9 +138,10 @@ class View:
                 self._line(item, "the context was compacted", "dim")
             case GraceStarted() as grace:
                 self._line(item, f"one last turn: {grace.recovering_from}", "yellow")
-            case RunInterrupted() as by:
+            case RunInterrupted():
                 self._doing.pop(item.thread, None)
-                self._line(item, f"interrupted by {by.by}", "yellow")
+                if item.thread != self._thread:
+                    self._line(item, "interrupted", "yellow")
             case RunResumed(after="interrupt" | "crash") as resumed:
                 self._line(item, f"resumed after {resumed.after}", "dim")
             case SegmentStarted() as segment:

@@ -115,14 +115,17 @@ def with_stdin(message: str) -> str:
     """The message with what is piped in: in place of `-`, else after it."""
     if message == "-":
         return sys.stdin.read()
-    if sys.stdin.closed or not _is_piped(sys.stdin.fileno()):
+    if not _is_piped():
         return message
     return "\n\n".join(filter(None, [message, sys.stdin.read()]))
 
 
-def _is_piped(file: int) -> bool:
+def _is_piped() -> bool:
     """A terminal and /dev/null have nothing to say."""
-    mode = os.fstat(file).st_mode
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 

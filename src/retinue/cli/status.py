@@ -1,7 +1,7 @@
 """The terminal of a command that follows a thread: text as it comes, lines of activity, one line of status.
 
-The status line stands below the text, is drawn at most ten times a second and
-erased before anything else is written. In pipes there is none: activity goes to
+The status line stands below the text; both are written at most ten times a second,
+and the line is erased before anything else is. In pipes there is none: activity goes to
 stderr, and stdout holds the answer alone. What models and tools say is not
 trusted with the terminal.
 """
@@ -54,20 +54,16 @@ class Screen:
         self._draws = draws and self._err.isatty()
         self._colours = self._lines.isatty() and not os.environ.get("NO_COLOR")
         self._now, self._drawn_at = now, 0.0
+        self._pending: list[tuple[str, Style]] = []
         self._drawn = False
         self._column = 0
 
     def stream(self, text: str, style: Style = "") -> None:
         """Text of the model as it comes; it may end anywhere in a line."""
-        if not self.live or not text:
-            return
-        self._erase()
-        text = safe(text)
-        self._out.write(self._styled(text, style))
-        self._out.flush()
-        head, newline, tail = text.rpartition("\n")
-        at = _columns(tail) if newline else self._column + _columns(head + tail)
-        self._column = at and (at - 1) % self.width + 1
+        if self.live and text:
+            self._pending.append((safe(text), style))
+            if not self._drawn:
+                self._flush()
 
     def line(self, text: str = "", style: Style = "") -> None:
         """A line of its own, after whatever line was under way."""
@@ -77,6 +73,7 @@ class Screen:
         self._lines.flush()
 
     def end_line(self) -> None:
+        self._flush()
         if self._column:
             self._erase()
             self._out.write("\n")
@@ -92,9 +89,13 @@ class Screen:
 
     def status(self, text: str) -> None:
         now = self._now()
-        if not self._draws or now - self._drawn_at < _EVERY or self._column >= self.width:
+        if now - self._drawn_at < _EVERY:
             return
-        self._drawn_at, self._drawn = now, True
+        self._drawn_at = now
+        self._flush()
+        if not self._draws or self._column >= self.width:
+            return
+        self._drawn = True
         shown = self._styled(plain(text)[: self.width - 1], "dim")
         if self._column:
             self._err.write(f"\n\r\x1b[K{shown}\x1b[A\x1b[{self._column + 1}G")
@@ -112,6 +113,17 @@ class Screen:
             return os.get_terminal_size((self._out if self.live else self._err).fileno()).columns or 80
         except (OSError, ValueError):
             return 80
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        self._erase()
+        self._out.write("".join(self._styled(text, style) for text, style in self._pending))
+        self._out.flush()
+        head, newline, tail = "".join(text for text, _ in self._pending).rpartition("\n")
+        at = _columns(tail) if newline else self._column + _columns(head + tail)
+        self._column = at and (at - 1) % self.width + 1
+        self._pending.clear()
 
     def _erase(self) -> None:
         if self._drawn:

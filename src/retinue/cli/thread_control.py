@@ -74,13 +74,20 @@ def _control(name: str, help: str, act: Callable[["Retinue", ThreadId, str], Awa
     @click.option("--reason", default="", help="Why, for the log.")
     @json_option
     def command(*, id: str, reason: str, as_json: bool) -> None:
-        status = asyncio.run(_steer(id, lambda app, thread: act(app, thread, reason)))
+        status = asyncio.run(_steer(id, lambda app, thread: act(app, thread, reason), stops=True))
         print_json(status) if as_json else click.echo(f"{status['thread']} {status['status']}")
 
     return command
 
 
-async def _steer(id: str, act: "Callable[[Retinue, ThreadId], Awaitable[object]]") -> dict[str, str]:
+async def _steer(
+    id: str, act: "Callable[[Retinue, ThreadId], Awaitable[object]]", *, stops: bool = False
+) -> dict[str, str]:
+    """Say something to a thread and wait until it was taken in.
+
+    With `stops` it is said again to a thread that goes on all the same: its run had not begun, so there was
+    nothing to stop.
+    """
     settings = settings_here()
     async with opened(settings, drive=False) as app:
         store = app.engine.runtime.store
@@ -88,8 +95,13 @@ async def _steer(id: str, act: "Callable[[Retinue, ThreadId], Awaitable[object]]
         await act(app, thread)
         ensure_driver(settings)
         deadline = asyncio.get_running_loop().time() + _ACTS_WITHIN
-        while (row := await row_of(store, thread)).inbox_head > row.drained:
-            if asyncio.get_running_loop().time() > deadline:
+        while True:
+            row = await row_of(store, thread)
+            if row.inbox_head == row.drained:
+                if not stops or row.listing.status not in ("idle", "running", "waiting"):
+                    break
+                await act(app, thread)
+            elif asyncio.get_running_loop().time() > deadline:
                 note("it has not been taken in yet; it will be when the process that drives the thread gets to it")
                 break
             await store.changed(thread, after=row.head, timeout=0.1)
