@@ -24,10 +24,11 @@ def need_bubblewrap() -> None:
 class Inside:
     """Runs bash scripts in a sandbox over a real folder."""
 
-    def __init__(self, workspace: Path, temporary: Path, home: Path) -> None:
+    def __init__(self, workspace: Path, temporary: Path, home: Path, protected: tuple[str, ...] = ()) -> None:
         self.workspace = workspace
         self._temporary = temporary
         self._home = home
+        self._protected = protected
         self.output = ""
 
     async def __call__(self, script: str, *, network: bool = False, env: Mapping[str, str] | None = None) -> Finished:
@@ -37,6 +38,7 @@ class Inside:
             temporary=str(self._temporary),
             home=str(self._home),
             network=network,
+            protected=self._protected,
         )
         pieces: list[bytes] = []
         with Sandbox(box) as sandbox:

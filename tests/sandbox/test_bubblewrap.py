@@ -78,6 +78,25 @@ async def test_protected_files_that_are_absent_can_not_be_created_and_nothing_is
     assert list(inside.workspace.iterdir()) == []
 
 
+async def test_what_a_killed_command_left_standing_in_goes_with_the_next(inside: Inside) -> None:
+    for name in (".retinue", ".mcp.json"):
+        (inside.workspace / name).mkdir()
+
+    await inside.refuses("touch .retinue/x", "touch .mcp.json/x")
+
+    assert list(inside.workspace.iterdir()) == []
+
+
+async def test_what_the_operator_protects_is_pinned_too(outside: Path) -> None:
+    need_bubblewrap()
+    for name in ("work/agents", "tmp"):
+        (outside / name).mkdir(parents=True)
+    (outside / "work/agents/a.md").write_text("a")
+    inside = Inside(outside / "work", outside / "tmp", outside, protected=(f"{outside}/work/agents",))
+
+    await inside.refuses("echo x > agents/a.md", "touch agents/b.md", "mv agents b")
+
+
 async def test_a_protected_link_that_was_replaced_is_put_back(inside: Inside, outside: Path) -> None:
     (outside / "agents").mkdir()
     (inside.workspace / ".retinue").symlink_to(outside / "agents")

@@ -163,3 +163,19 @@ async def test_list_draws_a_tree(tree: Path, context: ToolContext) -> None:
         -1
     ] == "[The first 2; there are more.]"
     assert (await List().run({"path": "a.py"}, context)).text == "a.py is a file; use `read`."
+
+
+@pytest.mark.parametrize("use_program", [True, False])
+async def test_odd_names_stay_on_their_line(use_program: bool, workspace: Path, context: ToolContext) -> None:
+    (workspace / "two\nlines").write_text("needle\n")
+    Path(os.fsdecode(bytes(workspace) + b"/caf\xe9")).write_text("needle\n")
+
+    glob = await Glob(use_program=use_program).run({"pattern": "*"}, context)
+    grep = await Grep(use_program=use_program).run({"pattern": "needle"}, context)
+    tree = await List().run({}, context)
+
+    assert "two\\nlines" in glob.text.splitlines()
+    assert "two\\nlines:1:needle" in grep.text.splitlines()
+    assert "two\\nlines" in tree.text.splitlines()
+    for result in (glob, grep, tree):
+        assert result.text.encode()

@@ -44,6 +44,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     """Shown although they lie in a place that is hidden."""
     hidden: tuple[str, ...] = ()
     """Folders and files out of sight, beside those that are always."""
+    protected: tuple[str, ...] = ()
+    """Paths that are not changed, beside those that never are."""
 
 
 class Available(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ class Sandbox:
 
     def __init__(self, box: Box) -> None:
         self._box = box
-        self._pins = pins(box.workspace, box.home)
+        self._pins = pins(box.workspace, box.home, box.protected)
 
     def command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         found = available()

@@ -54,6 +54,19 @@ def readable(found: Located) -> int:
     return os.dup(found.fd)
 
 
+def content(found: Located, most: int) -> bytes:
+    """At most `most` bytes of the file that `found` holds."""
+    fd = readable(found)
+    try:
+        step = min(os.fstat(fd).st_size, most) + 1
+        data = os.read(fd, min(step, most))
+        while len(data) < most and (more := os.read(fd, min(65_536, most - len(data)))):
+            data += more
+        return data
+    finally:
+        os.close(fd)
+
+
 def folder_of(found: Located) -> int:
     """The folder that holds an existing file, reached without any link, checked to hold it still."""
     parent, name = os.path.split(found.path)

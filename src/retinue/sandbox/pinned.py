@@ -44,16 +44,24 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     """To be absent afterwards."""
 
 
-def pins(workspace: str, home: str) -> Pins:
+def pins(workspace: str, home: str, more: Iterable[str] = ()) -> Pins:
+    """What to mount. An empty folder counts as absent: a command that was killed may have left it standing in.
+
+    Args:
+        workspace: Its real path.
+        home: In which start files matter also when they are absent.
+        more: Further paths that no agent changes; those outside the workspace are read-only anyway.
+    """
     fixed: list[str] = []
     read_only: list[str] = []
     empty: list[str] = []
     links: dict[str, str] = {}
-    for path in _wanted(workspace, home):
+    inside = [path for path in more if path.startswith(f"{workspace}/")]
+    for path in (*_wanted(workspace, home), *inside):
         if Path(path).is_symlink():
             links[path] = str(Path(path).readlink())
             continue
-        if os.path.lexists(path):
+        if os.path.lexists(path) and not _is_empty_folder(path):
             (fixed if path.endswith("/.git") and Path(path).is_dir() else read_only).append(path)
             continue
         empty.append(_first_absent(path))
@@ -97,6 +105,14 @@ def _nested(workspace: str) -> Iterator[str]:
                 yield entry.path
             elif entry.is_dir(follow_symlinks=False) and depth < _DEPTH and entry.name != "node_modules":
                 todo.append((entry.path, depth + 1))
+
+
+def _is_empty_folder(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
 
 
 def _first_absent(path: str) -> str:

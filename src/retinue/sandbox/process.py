@@ -19,6 +19,7 @@ import msgspec
 MARK = "RETINUE_RUN"
 _DRAIN = 2.0
 _LOOK = 0.2
+_SWEEPS = 200
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +72,7 @@ async def run(
     try:
         ended = await _watched(process, seconds, processes)
     finally:
-        _kill(process.pid, mark)
-        await asyncio.shield(process.wait())
+        await asyncio.shield(_end(process, mark))
         with suppress(TimeoutError):
             await asyncio.wait_for(pump, _DRAIN)
     return Finished(code=await process.wait(), ended=ended)
@@ -103,15 +103,26 @@ async def _pump(reading: int, output: Callable[[bytes], None]) -> None:
         transport.close()
 
 
-def _kill(pid: int, mark: str) -> None:
+async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
+    """Kill the group, then whatever carries the mark, until nothing does: a process may fork while we look."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    if sys.platform.startswith("linux"):
-        wanted = f"{MARK}={mark}".encode()
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    for _ in range(_SWEEPS):
+        if not _sweep(f"{MARK}={mark}".encode()):
+            break
+        await asyncio.sleep(0.005)
+    await process.wait()
+
+
+def _sweep(mark: bytes) -> bool:
+    """Kill what carries the mark; whether there was anything."""
+    found = False
+    for entry in Path("/proc").iterdir() if sys.platform.startswith("linux") else ():
+        with suppress(OSError):
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
+                found = True
+                os.kill(int(entry.name), signal.SIGKILL)
+    return found
 
 
 def _count(pid: int) -> int:

@@ -45,7 +45,13 @@ async def attempt(
     except Failed as failed:
         return failed.result
     except OSError as error:
-        return Result(status="error", text=f"{error.strerror or error}: {error.filename or 'the file'}")
+        return unreadable(error)
+
+
+def unreadable(error: OSError) -> Result:
+    """The system said no; of a descriptor's own path nothing is told."""
+    path = "" if not error.filename or str(error.filename).startswith("/proc/self/fd/") else f": {error.filename}"
+    return Result(status="error", text=f"{error.strerror or error}{path}")
 
 
 def taken(kind: type[A], arguments: Mapping[str, object]) -> A:

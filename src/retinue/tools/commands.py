@@ -84,4 +84,5 @@ def _box(context: ToolContext, settings: ToolSettings, folder: str) -> Box:
         network=settings.sandbox_network,
         readable=(os.path.realpath(context.files),),
         hidden=settings.hidden,
+        protected=settings.protected,
     )

@@ -5,19 +5,18 @@ from typing import Annotated
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, ToolContext
-from retinue.tools.attempt import Failed, attempt, declare, taken
-from retinue.tools.change import Plan, make_changes
+from retinue.tools.attempt import Failed, declare, taken
+from retinue.tools.change import Plan
+from retinue.tools.changing import ChangingTool
 from retinue.tools.edits import Replacement, replaced
 from retinue.tools.text import Text
-from retinue.tools.write import inspected, told
 
 
 class Arguments(Replacement, frozen=True, kw_only=True, forbid_unknown_fields=True):
     path: Annotated[str, msgspec.Meta(description="Absolute, or relative to the workspace.")]
 
 
-class Edit:
+class Edit(ChangingTool):
     spec = declare(
         "edit",
         "Replaces old_string by new_string in a file that you have read. old_string must be in the file exactly "
@@ -26,14 +25,9 @@ class Edit:
         "write",
     )
 
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("path", ""))
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspected(lambda: _plan(taken(Arguments, arguments)), context)
-
-    async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
-        return await attempt(_edit, Arguments, arguments, context)
+    def plan(self, arguments: Mapping[str, object]) -> Plan:
+        wanted = taken(Arguments, arguments)
+        return plan_of(wanted.path, (wanted,))
 
 
 def plan_of(path: str, edits: tuple[Replacement, ...]) -> Plan:
@@ -44,11 +38,3 @@ def plan_of(path: str, edits: tuple[Replacement, ...]) -> Plan:
         return {path: replaced(before.text, edits, path)}
 
     return Plan(ops={path: "write"}, revise=revise)
-
-
-def _plan(arguments: Arguments) -> Plan:
-    return plan_of(arguments.path, (arguments,))
-
-
-def _edit(arguments: Arguments, context: ToolContext) -> Result:
-    return told(make_changes(_plan(arguments), context))

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from retinue.ports.tool import Inspection, Result, ToolContext
-from retinue.sandbox.descriptors import Located, beneath, readable
+from retinue.sandbox.descriptors import Located, beneath, content
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
 from retinue.tools.output import shorten
@@ -148,7 +148,8 @@ def _by_python(hits: Sequence[Hit], arguments: Arguments) -> dict[str, list[Line
     found: dict[str, list[Line]] = {}
     around = arguments.context if arguments.output == "content" else 0
     for hit in hits:
-        lines = _lines(hit.held)
+        text = decode(content(hit.held, MOST))
+        lines = lines_of(text.text) if text else []
         matching = {number for number, line in enumerate(lines) if test(line)}
         near = sorted({n for m in matching for n in range(m - around, m + around + 1) if 0 <= n < len(lines)})
         if near:
@@ -166,20 +167,12 @@ def _tester(arguments: Arguments) -> re.Pattern[str]:
 def _holds_match(place: Located, test: re.Pattern[str]) -> bool:
     """Whether a line matches; a pattern that can't look past its line is tried on the whole text first."""
     try:
-        with os.fdopen(readable(place), "rb") as file:
-            data = file.read(MOST)
+        text = decode(content(place, MOST))
     finally:
         os.close(place.fd)
-    text = decode(data)
     if text is None or (not _LOOKS_AROUND.search(test.pattern) and not test.search(text.text)):
         return False
     return any(test.search(line) for line in lines_of(text.text))
-
-
-def _lines(place: Located) -> list[str]:
-    with os.fdopen(readable(place), "rb") as file:
-        text = decode(file.read(MOST))
-    return lines_of(text.text) if text else []
 
 
 def _shown(name: str, lines: Sequence[Line], arguments: Arguments) -> list[str]:

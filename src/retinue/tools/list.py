@@ -9,7 +9,7 @@ from retinue.ports.tool import Inspection, Result, Target, ToolContext
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.paths import visible
 from retinue.tools.read import inspect_read
-from retinue.tools.search import folder
+from retinue.tools.search import folder, printable
 from retinue.tools.walk import walk
 
 
@@ -48,6 +48,6 @@ def _list(arguments: Arguments, context: ToolContext) -> Result:
                 break
             parent, _, name = entry.name.rpartition("/")
             indent = "  " * (parent.count("/") + 1 if parent else 0)
-            link = f" -> {entry.link}" if entry.link is not None else ""
-            lines.append(f"{indent}{name}{'/' if entry.is_folder else ''}{link}")
+            link = f" -> {printable(entry.link)}" if entry.link is not None else ""
+            lines.append(f"{indent}{printable(name)}{'/' if entry.is_folder else ''}{link}")
     return Result(text=f"{base}/\n" + ("\n".join(lines) or "[empty]"))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from retinue.ports.tool import Op, Target, ToolContext
-from retinue.sandbox.descriptors import Located, locate, readable
+from retinue.sandbox.descriptors import Located, content, locate
 from retinue.sandbox.targets import target_of
 from retinue.schema.errors import Denied
 from retinue.tools.attempt import Failed
@@ -32,8 +32,7 @@ class Found:
 
     def read(self, most: int) -> bytes:
         """The whole content, or a failure when there is more than `most`."""
-        with os.fdopen(readable(self.held), "rb") as file:
-            data = file.read(most + 1)
+        data = content(self.held, most + 1)
         if len(data) > most:
             raise Failed(f"{self.target.path} is larger than {most:,} bytes, too large for this tool.")
         return data

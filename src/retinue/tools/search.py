@@ -60,7 +60,12 @@ def batches(root: Found, names: Sequence[str], context: ToolContext) -> Iterator
 
 def shown_name(path: str, context: ToolContext) -> str:
     workspace = os.path.realpath(context.workspace)
-    return path[len(workspace) + 1 :] if path.startswith(f"{workspace}/") else path
+    return printable(path[len(workspace) + 1 :] if path.startswith(f"{workspace}/") else path)
+
+
+def printable(name: str) -> str:
+    """A name on one line; file systems allow anything."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
 def _names(linked: dict[tuple[int, int], str], context: ToolContext) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,8 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether commands in the sandbox reach the network."""
     hidden: tuple[str, ...] = ()
     """Folders and files that commands in the sandbox can't see: the installation's own data."""
+    protected: tuple[str, ...] = ()
+    """Paths that no agent changes: sources of agents, settings."""
     network: NetworkSettings = NetworkSettings()
     search_url: str | None = None
     """A SearXNG-compatible endpoint, `https://host/search`."""

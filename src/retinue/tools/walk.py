@@ -28,6 +28,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Relative to the folder that is walked."""
     is_folder: bool
+    is_file: bool
+    """A regular one; neither a link nor a pipe."""
     link: str | None = None
 
 
@@ -43,7 +45,7 @@ def files_below(root: Located, only: str | None = None, *, program: str | None) 
     `program` is rg, or None for Python.
     """
     if program is None:
-        names = [entry.name for entry in walk(root) if not entry.is_folder and entry.link is None]
+        names = [entry.name for entry in walk(root) if entry.is_file]
         return _matching(names, only)
     return _matching(_names_from([program, *_FLAGS, *_last_name(only), "--files", "."], root), only)
 
@@ -119,7 +121,8 @@ def _walk(fd: int, prefix: str, path: str, rules: list[_Rule], depth: int) -> Ge
             if entry.name == ".git" or _ignored(f"{path}/{entry.name}", rules, is_folder=is_folder):
                 continue
             link = os.readlink(entry.name, dir_fd=fd) if entry.is_symlink() else None
-            yield Entry(name=prefix + entry.name, is_folder=is_folder, link=link)
+            is_file = entry.is_file(follow_symlinks=False)
+            yield Entry(name=prefix + entry.name, is_folder=is_folder, is_file=is_file, link=link)
             if is_folder and depth > 1:
                 try:
                     inner = os.open(entry.name, _FOLDER, dir_fd=fd)
