@@ -1,4 +1,4 @@
-"""Vectors: digests computed with `openssl dgst -sha256 -hmac`, GitHub's from its own documentation."""
+"""Two digests are fixed and agree with `openssl dgst -sha256 -hmac`; the others are computed here, by the rules we read."""
 
 import base64
 import hashlib

@@ -129,6 +129,7 @@ async def test_a_token_is_never_in_arguments_or_files(http: HttpServer, mirror: 
     repo.commit({"a.md": AGENT})
     http.held[repo.path.name] = threading.Event()
     one = mirror(http.address(repo), auth="token")
+    http.reached.clear()
     fetch = asyncio.create_task(one.fetch(1.0))
     await asyncio.to_thread(http.reached.wait, 10)
 
