@@ -1,4 +1,4 @@
-"""Two digests are fixed and agree with `openssl dgst -sha256 -hmac`; the others are computed here, by the rules we read."""
+"""Two digests are fixed and agree with `openssl dgst -sha256 -hmac`; the others are computed here."""
 
 import base64
 import hashlib
