@@ -107,6 +107,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX deliveries_at ON deliveries (at)",
     ),
+    (
+        """
+        CREATE TABLE a2a_tasks (
+            thread TEXT PRIMARY KEY, tenant TEXT NOT NULL, caller TEXT NOT NULL, agent TEXT NOT NULL,
+            context TEXT NOT NULL, created_at REAL NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX a2a_tasks_of ON a2a_tasks (tenant, caller, context)",
+        """
+        CREATE TABLE a2a_pushes (
+            thread TEXT NOT NULL, id TEXT NOT NULL, config TEXT NOT NULL, sent INTEGER NOT NULL,
+            PRIMARY KEY (thread, id)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
 )
 
 

@@ -33,6 +33,7 @@ from retinue.ports.store import (
 from retinue.schema.ids import QuestionId, Seq, Tenant, ThreadId
 from retinue.schema.thread import ThreadStatus
 from retinue.storage import writes
+from retinue.storage.a2a import A2aTable
 from retinue.storage.check import check
 from retinue.storage.connection import connect, fetch, unavailable
 from retinue.storage.keys import AnswerTable, DeliveryTable, KeyTable
@@ -88,6 +89,7 @@ async def open_database(path: Path, *, clock: Clock | None = None) -> "Database"
         keys=KeyTable(path, reader, writer.write),
         answers=AnswerTable(path, reader, writer.write),
         deliveries=DeliveryTable(path, reader, writer.write),
+        a2a=A2aTable(path, reader, writer.write),
     )
 
 
@@ -103,6 +105,7 @@ class Database:
     keys: KeyTable
     answers: AnswerTable
     deliveries: DeliveryTable
+    a2a: A2aTable
 
     async def check(self) -> list[str]:
         """What `doctor --verify` found wrong; empty when all is well."""
