@@ -48,6 +48,22 @@ def test_ctrl_c_interrupts_durably_and_the_thread_is_resumed_where_it_was(script
     assert ran.stdout == "Went on.\n"
 
 
+@pytest.mark.spec("RUN-12", "ASK-01")
+def test_ctrl_c_at_a_question_interrupts_and_the_question_stays_open(scripted: Setup) -> None:
+    scripted.agent("asker", says=[call("request_user_input", prompt="Who?"), "Hello {{last_outcome}}."])
+
+    with scripted.terminal("run", "asker", "greet") as terminal:
+        terminal.expect("Who")
+        terminal.expect("> ")
+        terminal.type("\x03")
+        thread = terminal.expect(r"retinue threads resume ([0-9a-f]{8})")[1]
+        assert terminal.ends() == 130
+
+    question = scripted.retinue("answer", code=0).stdout.partition("retinue answer ")[2].split()[0]
+    assert "the thread is interrupted" in scripted.retinue("answer", question, "Ada", code=0).stdout
+    assert scripted.retinue("threads", "resume", thread, code=0).stdout == "Hello Ada.\n"
+
+
 @pytest.mark.spec("API-02")
 def test_ctrl_c_twice_quits(scripted: Setup) -> None:
     scripted.agent("stuck", always={"fault": {"kind": "hang", "times": None}})

@@ -8,7 +8,8 @@ import click
 
 from retinue.app import questions
 from retinue.app.questions import OpenQuestion, Reply
-from retinue.cli.ask import how_to_answer, parse_reply, show_question
+from retinue.app.threads import row_of
+from retinue.cli.ask import how_to_answer, parse_reply, show_waiting
 from retinue.cli.drive import ensure_driver
 from retinue.cli.here import settings_here
 from retinue.cli.opening import opened
@@ -16,6 +17,7 @@ from retinue.cli.output import json_option, note, print_json
 from retinue.cli.status import Screen
 from retinue.schema.errors import NotFound, UsageError
 from retinue.schema.ids import ThreadId
+from retinue.schema.thread import ThreadStatus
 
 
 @click.command
@@ -68,12 +70,14 @@ def answer(
         reply = Reply(scope="once")
     elif file is not None:
         reply = Reply(file=file)
-    thread = asyncio.run(_answer(id, reply, text))
+    thread, status = asyncio.run(_answer(id, reply, text))
     if as_json:
         print_json({"thread": thread})
-        return
-    click.echo(f"answered; thread {thread[:8]} goes on")
-    note(f"to follow it: retinue threads watch {thread[:8]}")
+    elif status == "interrupted":
+        click.echo(f"answered; the thread is interrupted, to go on: retinue threads resume {thread[:8]}")
+    else:
+        click.echo(f"answered; thread {thread[:8]} goes on")
+        note(f"to follow it: retinue threads watch {thread[:8]}")
 
 
 def _list(*, as_json: bool) -> None:
@@ -89,11 +93,10 @@ def _list(*, as_json: bool) -> None:
         note("nobody waits for an answer")
     screen = Screen(err=sys.stdout, draws=False)
     for question in found:
-        show_question(screen, question)
-        screen.line(f"  {how_to_answer(question)}", "bold")
+        show_waiting(screen, question)
 
 
-async def _answer(prefix: str, reply: Reply | None, text: str | None) -> ThreadId:
+async def _answer(prefix: str, reply: Reply | None, text: str | None) -> tuple[ThreadId, ThreadStatus]:
     settings = settings_here()
     async with opened(settings, drive=False) as app:
         found = [q for q in await questions.open_questions(app) if q.id.startswith(prefix.lower())]
@@ -106,5 +109,6 @@ async def _answer(prefix: str, reply: Reply | None, text: str | None) -> ThreadI
         if reply is None:
             reply = parse_reply(found[0], text or "")
         thread = await questions.answer(app, found[0].id, reply)
+        row = await row_of(app.engine.runtime.store, thread)
     ensure_driver(settings)
-    return thread
+    return thread, row.listing.status

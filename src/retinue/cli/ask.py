@@ -29,6 +29,12 @@ def show_question(screen: Screen, question: OpenQuestion) -> None:
         screen.line(f"  {number}. {choice}")
 
 
+def show_waiting(screen: Screen, question: OpenQuestion) -> None:
+    """A question that can't be answered here and now."""
+    show_question(screen, question)
+    screen.line(f"  to answer: {how_to_answer(question)}", "bold")
+
+
 def wanted(question: OpenQuestion) -> str:
     """What may be typed."""
     match question.kind:

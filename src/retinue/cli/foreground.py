@@ -11,7 +11,7 @@ from retinue.app.questions import OpenQuestion, described
 from retinue.app.retinue import Retinue
 from retinue.app.settings import Settings
 from retinue.app.threads import interrupt_tree, rows_of_tree
-from retinue.cli.ask import how_to_answer, parse_reply, read_line, show_question, wanted
+from retinue.cli.ask import parse_reply, read_line, show_question, show_waiting, wanted
 from retinue.cli.drive import ensure_driver
 from retinue.cli.output import print_json
 from retinue.cli.render import View
@@ -174,6 +174,8 @@ class Foreground:
             if isinstance(item.event, ThreadForked):
                 self._foreign |= self.watch.forget_children()
             if self._is_past(item):
+                if self._watches and not self._behind:
+                    self._show_open()
                 return
             if self._stops and isinstance(item.event, RunStarted):
                 self._interrupt()  # it came before there was a run to interrupt
@@ -182,7 +184,11 @@ class Foreground:
             return
         self.view.show(item)
         if self._watches and isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
-            _show_waiting(self._screen, self.watch.questions[item.event.id])
+            self._show_open()
+
+    def _show_open(self) -> None:
+        for question in self.watch.questions.values():
+            show_waiting(self._screen, question)
 
     def _is_past(self, item: Happened) -> bool:
         last = self._seen.get(item.thread, 0)
@@ -292,7 +298,7 @@ def _report(fg: Foreground, screen: Screen, code: int, *, as_json: bool) -> None
         screen.line(f"interrupted. To go on: retinue threads resume {short}", "yellow")
         return
     for question in watch.questions.values():
-        _show_waiting(screen, question)
+        show_waiting(screen, question)
     for request, names in watch.variables.items():
         screen.line(f"? waits for the variables {', '.join(names)} (request {request})", "bold")
     screen.line(
@@ -310,8 +316,3 @@ async def _leave(app: Retinue, screen: Screen, settings: Settings, code: int) ->
     screen.line("other threads are still at work here; Ctrl-C leaves them to another process", "dim")
     while not await app.idle(60.0):
         pass
-
-
-def _show_waiting(screen: Screen, question: OpenQuestion) -> None:
-    show_question(screen, question)
-    screen.line(f"  to answer: {how_to_answer(question)}", "bold")
