@@ -108,6 +108,16 @@ class Retinue:
         """The folder of the database and the threads' files."""
         return self._built.database.path.parent
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Where `env(NAME)` of settings is looked up."""
+        return self._parts.environ
+
+    @property
+    def driven(self) -> int:
+        """How many threads are being driven here at this moment."""
+        return self._built.dispatcher.active
+
     def pin(self, agent: str, tenant: str = DEFAULT_TENANT) -> Pin:
         """The definition that a name means to a tenant now."""
         return self._built.agents.pin(agent, tenant)

@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tools": ("retinue.cli.tools:tools", "The tools there are, and those an agent gets."),
     "agents": ("retinue.cli.agents:agents", "List, show, check, write and trust agents."),
     "repos": ("retinue.cli.repos:repos", "Git repositories that agents come from."),
+    "serve": ("retinue.cli.serve:serve", "Serve the agents over HTTP."),
+    "keys": ("retinue.cli.keys:keys", "API keys for `serve`: create, list, revoke."),
     "doctor": ("retinue.cli.doctor:doctor", "What is configured, reachable and missing, and how to fix it."),
     "completion": ("retinue.cli.completion:completion", "Print the script that completes commands in your shell."),
 }

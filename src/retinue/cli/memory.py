@@ -9,13 +9,12 @@ import click
 import msgspec
 
 from retinue.cli.opening import database_here
-from retinue.cli.output import json_option, print_json, table
+from retinue.cli.output import json_option, print_json, seconds_of, table
 from retinue.ports.memory import Memory, MemoryItem
-from retinue.schema.errors import NotFound, UsageError
+from retinue.schema.errors import NotFound
 from retinue.schema.ids import DEFAULT_TENANT
 
 _T = TypeVar("_T")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @click.group(no_args_is_help=True)
@@ -63,7 +62,7 @@ def set(*, namespace: str, key: str, value: str, expires: str | None) -> None:
     except msgspec.DecodeError:
         data = msgspec.json.encode(value)
     now = time.time()
-    until = now + _seconds(expires) if expires else None
+    until = now + seconds_of(expires) if expires else None
     item = MemoryItem(namespace=namespace, key=key, value=data, expires=until, updated_at=now)
     _with(lambda found: found.save(DEFAULT_TENANT, item))
 
@@ -88,10 +87,3 @@ def _with(act: Callable[[Memory], Coroutine[None, None, _T]]) -> _T:
 def _json(item: MemoryItem) -> dict[str, object]:
     value: object = msgspec.json.decode(item.value)
     return {**msgspec.structs.asdict(item), "value": value}
-
-
-def _seconds(text: str) -> float:
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdigit() or not int(number):
-        raise UsageError(f"--expires {text!r} is no duration", hint="write 30m, 12h or 7d")
-    return float(int(number) * _UNITS[unit])

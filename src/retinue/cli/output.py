@@ -14,13 +14,23 @@ from typing import TypeVar
 import click
 import msgspec
 
+from retinue.schema.errors import UsageError
 from retinue.schema.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., object])
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def seconds_of(duration: str) -> float:
+    """What `30m`, `12h` or `7d` after `--expires` mean."""
+    number, unit = duration[:-1], duration[-1:]
+    if unit not in _UNITS or not number.isdigit() or not int(number):
+        raise UsageError(f"--expires {duration!r} is no duration", hint="write 30m, 12h or 7d")
+    return float(int(number) * _UNITS[unit])
 
 
 def plain(text: str) -> str:
