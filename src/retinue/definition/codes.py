@@ -27,7 +27,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # keys and values
     "bad-value": ("error", "A value is not what its key wants."),
     "everything": ("error", "A value could mean every tool or permission; it must be said outright."),
-    "foreign-value": ("warning", "A value of another tool's meaning; it is kept and not used."),
+    "foreign-value": ("warning", "A value of another tool's meaning, or said twice; it is not used."),
     "empty-value": ("warning", "A key has no value; an unquoted # starts a comment."),
     "unknown-key": ("warning", "No such key; it is kept and not used."),
     "unsupported-key": ("warning", "Another tool's key that has no meaning here; it is kept and not used."),

@@ -80,7 +80,6 @@ def _known(
     if key.power:
         report.add("duplicate-key", *place, f"'{path}' is another name of '{key.name}', given in line {first}")
         return
-    given.extra[name] = plain(node)
     report.add("foreign-value", *place, f"'{path}' says again what '{key.name}' says in line {first}; that one is used")
 
 

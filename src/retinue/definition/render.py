@@ -100,15 +100,12 @@ def _compiled(definition: AgentDefinition, said: dict[str, object]) -> dict[str,
 
 def _with_extra(fields: dict[str, object], definition: AgentDefinition) -> dict[str, object]:
     """Kept keys follow; where one has the name of ours, ours goes by another of its names."""
-    renamed = {
-        (
-            next((a for a in BY_NAME[name].aliases if a not in definition.extra), name)
-            if name in definition.extra
-            else name
-        ): v
-        for name, v in fields.items()
-    }
-    return {**renamed, **msgspec.to_builtins(definition.extra)}
+    kept = definition.extra
+    renamed: dict[str, object] = {}
+    for name, value in fields.items():
+        names = (name, *BY_NAME[name].aliases, name.capitalize())
+        renamed[next((n for n in names if n not in kept), name)] = value
+    return {**renamed, **msgspec.to_builtins(kept)}
 
 
 class _Dumper(yaml.SafeDumper):
