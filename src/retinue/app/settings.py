@@ -105,6 +105,8 @@ class ServeSettings(_Section, frozen=True, kw_only=True):
     exposed: tuple[str, ...] = ()
     exposed_prefixes: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
+    a2a_03: bool = True
+    """Whether A2A callers of protocol 0.3 are understood too."""
 
 
 class TelemetrySettings(_Section, frozen=True, kw_only=True):
