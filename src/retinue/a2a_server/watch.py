@@ -64,8 +64,10 @@ async def watch(
                 is_past = False
                 continue
             if isinstance(item, Piece):
-                if not is_past and item.thread == task.thread and item.kind == "text" and not fold.ended:
-                    yield News(fold=fold, updates=draft.add(fold, item), seq=seen)
+                if is_past or item.thread != task.thread or item.kind != "text" or fold.ended:
+                    continue
+                if pieces := draft.add(fold, item):
+                    yield News(fold=fold, updates=pieces, seq=seen)
                 continue
             updates = fold.apply(item.thread, item.seq, item.event)
             seen = item.seq if item.thread == task.thread else seen
