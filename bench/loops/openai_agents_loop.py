@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
 from measure import measured
 from openai import AsyncOpenAI
+
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
 
 
 @function_tool

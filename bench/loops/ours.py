@@ -1,4 +1,4 @@
-"""Our loop on the same work. `ours.py PORT STEPS RUNS AT_ONCE`."""
+"""Our loop on the same work. `ours.py PORT STEPS RUNS AT_ONCE [uvloop]`."""
 
 import asyncio
 import sys
@@ -44,4 +44,9 @@ async def main(port: int, steps: int, runs: int, at_once: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*map(int, sys.argv[1:5])))
+    if sys.argv[5:] == ["uvloop"]:
+        import uvloop
+
+        uvloop.run(main(*map(int, sys.argv[1:5])))
+    else:
+        asyncio.run(main(*map(int, sys.argv[1:5])))
