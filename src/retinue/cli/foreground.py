@@ -47,8 +47,6 @@ class Watch:
     thread: ThreadId
     states: dict[ThreadId, str] = field(default_factory=dict[ThreadId, str])
     questions: dict[QuestionId, OpenQuestion] = field(default_factory=dict[QuestionId, OpenQuestion])
-    answered: set[QuestionId] = field(default_factory=set[QuestionId])
-    """Those that were answered here, and whose thread has not said so yet."""
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     agent: str = ""
     completion: Completion | None = None
@@ -75,7 +73,7 @@ class Watch:
                 self.interrupted = self.interrupted or root
             case ChildStarted():
                 self.states.setdefault(event.reference, "queued" if event.queued else "running")
-            case QuestionAsked() if event.id not in self.answered:
+            case QuestionAsked():
                 self.questions[event.id] = described(event, item.thread, (self.agent, *item.path))
             case QuestionSettled():
                 self.questions.pop(event.id, None)
@@ -103,9 +101,9 @@ class Foreground:
         self._app = app
         self._screen = screen
         self._asks, self._watches = asks, watches
-        self._seen: dict[ThreadId, Seq] = {}
-        self._behind: set[ThreadId] = set()
-        """Threads whose past was not read to its end yet."""
+        self._taken: dict[ThreadId, Seq] = {}
+        self._past: dict[ThreadId, Seq] = {}
+        """Up to where events are not shown; gone when that was reached."""
         self._foreign: set[ThreadId] = set()
         """Children that a fork's log tells of and that belong to another tree."""
         self._held: list[Followed] = []
@@ -120,12 +118,11 @@ class Foreground:
     async def skip_past(self) -> None:
         """Do not show what has happened so far."""
         rows = await rows_of_tree(self._app.engine.runtime.store, self.thread)
-        self._seen = {row.id: row.head for row in rows}
+        self._past = {row.id: row.head for row in rows}
 
     async def reply(self, question: OpenQuestion, line: str) -> None:
         """Answer a question with what was typed. Raises UsageError when it is no answer."""
         await questions.answer(self._app, question.id, parse_reply(question, line))
-        self.watch.answered.add(question.id)
         self.watch.questions.pop(question.id, None)
 
     async def interrupt(self) -> None:
@@ -139,7 +136,7 @@ class Foreground:
         Returns the exit code. Attending again goes on where this ended.
         """
         loop = asyncio.get_running_loop()
-        self._behind, self._stops = set(self._seen), 0
+        self._stops = 0
         self.watch.completion, self.watch.interrupted = None, False
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         items = self._app.engine.follow(self.thread, tree=True)
@@ -170,12 +167,14 @@ class Foreground:
         if item.thread in self._foreign:
             return
         if isinstance(item, Happened):
+            if item.seq <= self._taken.get(item.thread, 0):
+                return
+            self._taken[item.thread] = item.seq
             self.watch.take(item)
             if isinstance(item.event, ThreadForked):
                 self._foreign |= self.watch.forget_children()
-            if self._is_past(item):
-                if self._watches and not self._behind:
-                    self._show_open()
+            if item.thread in self._past:
+                self._take_past(item)
                 return
             if self._stops and isinstance(item.event, RunStarted):
                 self._interrupt()  # it came before there was a run to interrupt
@@ -190,19 +189,16 @@ class Foreground:
         for question in self.watch.questions.values():
             show_waiting(self._screen, question)
 
-    def _is_past(self, item: Happened) -> bool:
-        last = self._seen.get(item.thread, 0)
-        if item.seq >= last:
-            self._behind.discard(item.thread)
-        if item.seq > last:
-            self._seen[item.thread] = item.seq
-            return False
+    def _take_past(self, item: Happened) -> None:
         self.view.count(item)
         self.watch.completion, self.watch.interrupted = None, False
-        return True
+        if item.seq >= self._past[item.thread]:
+            del self._past[item.thread]
+        if self._watches and not self._past:
+            self._show_open()
 
     def _code(self) -> int | None:
-        if self._behind:
+        if self._past:
             return None
         if self.watch.completion is not None:
             return CODES[self.watch.completion.status]
