@@ -101,7 +101,7 @@ def children_of(state: State) -> list[Child]:
             thread_name=child.started.title or child.started.name,
             spawn_group_id=child.started.spawn_group,
             created_at=child.at,
-            status=child.status,
+            status=child.shown,
             parent_communication="explicit" if child.started.explicit_communication else "implicit",
         )
         for reference, child in state.children.items()

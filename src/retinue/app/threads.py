@@ -92,9 +92,7 @@ async def tree_of(store: Store, thread: ThreadId, *, now: float) -> views.Node:
 
 async def interrupt_tree(engine: Engine, thread: ThreadId, by: str = "user") -> None:
     """Stop a thread and everything below it at the next safe point; `resume_tree` lets it go on."""
-    for row in await rows_of_tree(engine.runtime.store, thread):
-        if row.id == thread or row.listing.status in ("idle", "running", "waiting"):
-            await engine.interrupt(row.id, by)
+    await engine.interrupt(thread, by)
 
 
 async def resume_tree(engine: Engine, thread: ThreadId) -> None:

@@ -113,14 +113,13 @@ def tree(
         parent = parents.get(row.parent) if row.parent else None
         above = parent.children.get(row.id) if parent else None
         active = listing.status in ("idle", "running", "waiting")
-        said = above.status if above else None
         return Node(
             id=row.id,
             agent=listing.agent,
             commit=above.started.commit if above else own.pin.commit if own else None,
             name=above.started.name if above else listing.title or listing.agent,
             status=listing.status,
-            said=said if said not in _PLAIN else None,
+            said=above.words or None if above else None,
             waits_for=asked.get(row.id) or listing.waiting_for if listing.status == "waiting" else None,
             steps=listing.steps,
             tokens=account.spent_tokens if account else listing.tokens,
@@ -133,10 +132,6 @@ def tree(
         )
 
     return node(by_id[root])
-
-
-_PLAIN = frozenset({None, "running", "idle", "queued", "completed", "failed", "terminated"})
-"""Statuses that the runtime sets; anything else is a child's own words."""
 
 
 def export(thread: Summary, log: Sequence[tuple[Seq, AnyEvent]]) -> Export:
@@ -199,6 +194,4 @@ def shown_definition(definition: AgentDefinition) -> AgentDefinition:
     prompts = {
         name: msgspec.structs.replace(prompt, env=_hidden(prompt.env)) for name, prompt in definition.prompts.items()
     }
-    return msgspec.structs.replace(
-        definition, env=_hidden(definition.env), inline_mcp_servers=servers, prompts=prompts
-    )
+    return msgspec.structs.replace(definition, env=_hidden(definition.env), inline_mcp_servers=servers, prompts=prompts)

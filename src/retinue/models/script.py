@@ -144,7 +144,8 @@ class ScriptedRequest:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(t.name for t in self.head.tools)
+        """Those that may be called now."""
+        return () if self.head.tool_choice == "none" else tuple(t.name for t in self.head.tools)
 
     @cached_property
     def step(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool, ToolContext
-from retinue.runtime import children, permit, questions
+from retinue.runtime import children, notify, permit, questions
 from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
 from retinue.runtime.hooks import HookKind, pass_through
 from retinue.runtime.offer import tools_for
@@ -208,11 +208,13 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
             work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
     if result.metadata.get("tools") == "changed":
         work.regather()
+    if result.status == "ok":
+        notify.by_binding(work, state)
     _settle(work, state, result, duration)
 
 
 async def _hooked(work: Work, kind: HookKind, ids: tuple[str, ...], result: Result) -> Result:
-    changed, _, failures = await pass_through(work.runtime.hooks.named(ids, kind), result, work.state)
+    changed, _, failures = await pass_through(work.runtime.hooks.named(ids, kind), result, notify.HookContext(work))
     for failure in failures:
         work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
     return changed

@@ -11,12 +11,16 @@ from typing import Literal
 
 import msgspec
 
+from retinue.policy.ceiling import denies
+from retinue.policy.rules import Tier
 from retinue.ports.store import Caps, InboxEntry, NewThread
 from retinue.ports.tool import Result
 from retinue.runtime import attachments, environment
+from retinue.runtime.completion import Finish
 from retinue.runtime.hooks import pass_through
+from retinue.runtime.notify import HookContext
 from retinue.runtime.sides import candidates
-from retinue.runtime.state import CallState, ChildState
+from retinue.runtime.state import CallState, ChildState, State
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.agent import Budget, SandboxMode, Subagent
@@ -56,12 +60,11 @@ class Start:
 
 def refused(work: Work, pin: Pin, config: Subagent | None) -> str | None:
     """Why the child can't be started: depth, a cycle, or too many instances; the path is shown."""
-    thread, own = work.state.thread, work.state.pin.definition
-    path = [*(a.agent for a in thread.path), own.id]
+    path = [*(a.agent for a in work.state.thread.path), work.state.pin.definition.id]
     shown = " → ".join([*path, pin.definition.id])
     if pin.definition.id in path:
         return f"{shown} is a cycle: an agent can't be started below itself. Do the work here or call another agent."
-    depth = thread.max_depth or own.max_depth or work.runtime.tuning.max_depth
+    depth = depth_limit(work) or work.runtime.tuning.max_depth
     if len(path) > depth:
         return f"{shown} is deeper than {depth}, the limit. Do the work here."
     cap = config.resumable.max_instances if config and config.resumable else pin.definition.max_instances
@@ -72,14 +75,24 @@ def refused(work: Work, pin: Pin, config: Subagent | None) -> str | None:
     return None
 
 
+def depth_limit(work: Work) -> int | None:
+    """The smallest limit that the start of the tree, a caller or the agent itself has set."""
+    limits = (work.state.thread.max_depth, work.state.pin.definition.max_depth)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def _alive(child: ChildState) -> bool:
     return child.status != "terminated" and (child.started.resumable or not child.done)
+
+
+def _runs(child: ChildState) -> bool:
+    return not child.done and child.status not in ("queued", "terminated")
 
 
 async def start(work: Work, wanted: Start) -> ThreadId:
     """Stage the child and the parent's event about it; both become durable in one commit."""
     reference, now = child_id(wanted.call), work.now
-    running = sum(1 for c in work.state.children.values() if not c.done and c.status not in ("queued", "terminated"))
+    running = sum(map(_runs, work.state.children.values()))
     queued = running >= work.runtime.tuning.children_at_once
     files, copied = attachments.send(work, wanted.attachments, reference)
     events: list[AnyEvent] = [_thread_started(work, wanted, reference)]
@@ -127,7 +140,7 @@ async def start(work: Work, wanted: Start) -> ThreadId:
         )
     )
     if ids := work.state.pin.definition.hooks:
-        await pass_through(work.runtime.hooks.named(ids, "after_subagent_created"), reference, work.state)
+        await pass_through(work.runtime.hooks.named(ids, "after_subagent_created"), reference, HookContext(work))
     return reference
 
 
@@ -148,17 +161,18 @@ def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadSta
         description=wanted.description,
         inherited_model=candidates(work, "a")[0].model.name,
         inherited_compaction=own.compaction or thread.inherited_compaction,
-        ceiling=thread.ceiling,
+        ceiling=denies((Tier("session", thread.ceiling),)) if thread.ceiling else (),
         read_only=thread.read_only or own.execution_mode == "planning",
         sandbox=_stricter(thread.sandbox, wanted.pin.definition.sandbox),
         budget=wanted.pin.definition.budget,
         capped=thread.capped or wanted.pin.definition.budget != Budget(),
-        max_depth=thread.max_depth,
+        cost_capped=cost_capped(work.state) or wanted.pin.definition.budget.cost is not None,
+        max_depth=depth_limit(work),
         blocking=wanted.blocking,
         resumable=resumable is not None,
         explicit_communication=resumable is not None and resumable.parent_communication == "explicit",
         receives_messages=resumable.receives_messages if resumable else "side_a",
-        env={**environment.inherited(work), **wanted.env},
+        env={**environment.inherited(work, wanted.config), **wanted.env},
         scoped_env=tuple(wanted.env),
     )
 
@@ -172,9 +186,17 @@ def _taints(work: Work) -> list[Literal["private", "untrusted"]]:
     return [label for label in labels if label in work.state.taints]
 
 
-def message(work: Work, call: CallId, child: ChildState, text: str, paths: tuple[str, ...], *, blocking: bool) -> None:
+def running(reference: ThreadId) -> Result:
+    return Result(text=msgspec.json.encode({"reference": reference, "status": "running"}).decode())
+
+
+def message(
+    work: Work, call: CallId, child: ChildState, text: str, paths: tuple[str, ...], *, blocking: bool
+) -> Result | None:
     """Speak to a child again; with `blocking` the call waits for its next completion."""
     reference = child.started.reference
+    if child.status == "terminated":
+        return Result(status="error", text="That instance is terminated and takes no messages; create another one.")
     files, copied = attachments.send(work, paths, reference)
     parts: tuple[Part, ...] = (Text(text=text + attachments.listed(copied)),)
     side: SideName = "a" if child.started.receives_messages == "side_b" else "b"
@@ -182,6 +204,7 @@ def message(work: Work, call: CallId, child: ChildState, text: str, paths: tuple
     entry = InboxEntry(id=f"{call}:message", kind="message", data=msgspec.json.encode(said), at=work.now)
     work.send(reference, entry)
     work.record(ChildMessaged(at=work.now, reference=reference, call=call, blocking=blocking))
+    return None if blocking else running(reference)
 
 
 async def report(work: Work, report: inbox.ChildReport, id: str) -> None:
@@ -194,23 +217,24 @@ async def report(work: Work, report: inbox.ChildReport, id: str) -> None:
             work.record(TaintMarked(at=work.now, label=label, origin=f"child {child.started.name}"))
     match report.kind:
         case "status":
-            work.record(ChildReported(at=work.now, reference=report.child, status=report.text))
+            work.record(ChildReported(at=work.now, reference=report.child, status=report.text, words=True))
         case "notice":
-            _say(work, id, report.child, report.text)
+            say(work, id, report.text, report.child)
         case "terminated":
             work.record(ChildReported(at=work.now, reference=report.child, status="terminated"))
             _settle_waiting(work, report.child, Result(status="cancelled", text="The child was terminated."))
         case "completed":
             if report.completion is not None:
                 _completed(work, child, report, report.completion, id)
-    _start_queued(work)
+    start_queued(work)
 
 
 def _completed(work: Work, child: ChildState, report: inbox.ChildReport, completion: Completion, id: str) -> None:
     files, paths = attachments.receive(work, report.attachments, report.child)
     work.record(*files)
+    given = child.started
     failed = completion.status == "FAILED"
-    status = "idle" if child.started.resumable else "failed" if failed else "completed"
+    status = "idle" if given.resumable else "failed" if failed else "completed"
     work.record(
         ChildReported(
             at=work.now,
@@ -225,11 +249,11 @@ def _completed(work: Work, child: ChildState, report: inbox.ChildReport, complet
     result = Result(text=envelope(child, completion, paths), status="error" if failed else "ok")
     if _settle_waiting(work, report.child, result):
         return
-    if child.started.explicit_communication:
+    if given.explicit_communication:
         return
     text = completion.error if failed and completion.error else _text(completion.result)
     template = FAILURE if failed else RESULT
-    _say(work, id, report.child, template.format(reference=report.child, text=text) + attachments.listed(paths))
+    say(work, id, template.format(reference=report.child, text=text) + attachments.listed(paths), report.child)
 
 
 def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) -> str:
@@ -256,8 +280,11 @@ def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) 
 
 
 def expire(work: Work) -> None:
-    """The run's time is up while children are waited for: they are cancelled and their calls settled."""
+    """The time is up while children or variables are waited for: children are cancelled, the calls settled."""
     run = work.state.run
+    for state in work.state.open_calls:
+        if state.variables is not None and state.variables.expires <= work.now:
+            _settle(work, state, Result(status="timed_out", text="Nobody gave the variables in time."))
     if run is None or work.spent() < run.started.timeout:
         return
     for state in work.state.open_calls:
@@ -275,10 +302,12 @@ def cancel_child(work: Work, reference: ThreadId, reason: str) -> None:
     )
 
 
-def _start_queued(work: Work) -> None:
-    """One child is done: the oldest that waits for a slot goes."""
+def start_queued(work: Work) -> None:
+    """The oldest children that wait for a slot go, as many as there are slots; none while the caller is stopped."""
+    if work.state.status == "interrupted":
+        return
     children = work.state.children.values()
-    running = sum(1 for c in children if not c.done and c.status not in ("queued", "terminated"))
+    running = sum(map(_runs, children))
     for child in children:
         if running >= work.runtime.tuning.children_at_once:
             return
@@ -290,11 +319,21 @@ def _start_queued(work: Work) -> None:
 
 
 def _settle_waiting(work: Work, reference: ThreadId, result: Result) -> bool:
-    waiting = next((c for c in work.state.open_calls if c.child == reference), None)
-    if waiting is None:
-        return False
-    _settle(work, waiting, result)
-    return True
+    """Two messages may have joined one run of the child: its end answers both."""
+    waiting = [c for c in work.state.open_calls if c.child == reference]
+    for state in waiting:
+        _settle(work, state, result)
+    return bool(waiting)
+
+
+def cost_capped(state: State) -> bool:
+    """Whether somebody from the root to here has a budget in money, so that every price must be known."""
+    return state.thread.cost_capped or state.thread.budget.cost is not None
+
+
+def unpriced(model: str) -> Finish:
+    error = f"No price is known for {model}, so a cost budget can't be kept. Use a token budget."
+    return Finish(result="", status="FAILED", reason="budget", error=error)
 
 
 def _settle(work: Work, state: CallState, result: Result) -> None:
@@ -302,7 +341,8 @@ def _settle(work: Work, state: CallState, result: Result) -> None:
     work.record(CallSettled(at=work.now, outcome=outcome))
 
 
-def _say(work: Work, id: str, sender: ThreadId, text: str) -> None:
+def say(work: Work, id: str, text: str, sender: ThreadId | None = None) -> None:
+    """Queue a silent message for the model."""
     work.record(MessageReceived(at=work.now, id=MessageId(id), parts=(Text(text=text),), silent=True, sender=sender))
 
 

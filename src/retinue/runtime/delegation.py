@@ -5,19 +5,19 @@ Who may call whom is decided here (SUB-03); starting itself is
 delegate, the others when a definition asks for their form.
 """
 
-import re
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from retinue.definition.inputs import check_inputs, input_schema
+from retinue.definition.inputs import check_inputs
+from retinue.policy.calls import judge_call
 from retinue.policy.patterns import matches
 from retinue.ports.tool import Result
-from retinue.runtime import children, environment, scope
+from retinue.runtime import children, environment, permit, scope
+from retinue.runtime import delegation_specs as specs
 from retinue.runtime.state import CallState
 from retinue.runtime.system_tools import SystemTool
 from retinue.schema.agent import AgentDefinition, Subagent
@@ -29,14 +29,11 @@ from retinue.schema.tool import ToolSpec
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
-PREFIX = "agent_"
 NAMES = frozenset({"call_agent", "task", "delegate_to_agent", "subagent_create", "subagent_message"})
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_MAX_NAME = 64
 
 
 def is_one(name: str) -> bool:
-    return name in NAMES or name.startswith((PREFIX, "handoff_"))
+    return name in NAMES or name.startswith((specs.PREFIX, "handoff_"))
 
 
 def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> dict[str, SystemTool]:
@@ -44,26 +41,26 @@ def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> 
     found: dict[str, SystemTool] = {}
     pins = callable_pins(work, definition)
     if pins:
-        found["call_agent"] = CallAgent(_call_agent_spec(pins), pins)
+        found["call_agent"] = CallAgent(specs.call_agent_spec(pins), pins)
         if _named(definition, "task", when_all=True):
-            found["task"] = Task(_task_spec(pins), pins)
+            found["task"] = Task(specs.task_spec(pins), pins)
         if _named(definition, "delegate_to_agent", when_all=False):
-            found["delegate_to_agent"] = DelegateToAgent(_delegate_spec(pins), pins)
+            found["delegate_to_agent"] = DelegateToAgent(specs.delegate_spec(pins), pins)
     configured = _configured(work, definition)
     explicit = () if definition.allowed_agents is None else tuple(pins.values())
     names: dict[str, SystemTool] = {}
     for pin in explicit:
         if pin.definition.id not in {p.definition.id for _, p in configured}:
-            name = tool_name(pin.definition.id, {*taken, *names})
-            names[name] = NamedAgent(_named_spec(name, pin.definition), pin)
+            name = specs.tool_name(pin.definition.id, {*taken, *names})
+            names[name] = NamedAgent(specs.named_spec(name, pin.definition), pin)
     for config, pin in configured:
         if config.resumable is None:
-            name = tool_name(pin.definition.id, {*taken, *names})
-            names[name] = ConfiguredAgent(_configured_spec(name, config, pin.definition), config, pin)
+            name = specs.tool_name(pin.definition.id, {*taken, *names})
+            names[name] = ConfiguredAgent(specs.configured_spec(name, config, pin.definition), config, pin)
     resumable: dict[str, tuple[Subagent, Pin]] = {p.definition.id: (c, p) for c, p in configured if c.resumable}
     if resumable:
-        found["subagent_create"] = SubagentCreate(_create_spec(resumable), resumable)
-        found["subagent_message"] = SubagentMessage(_MESSAGE_SPEC)
+        found["subagent_create"] = SubagentCreate(specs.create_spec(resumable), resumable)
+        found["subagent_message"] = SubagentMessage(specs.MESSAGE)
     return {**found, **names}
 
 
@@ -84,9 +81,14 @@ def callable_pins(work: "Work", definition: AgentDefinition) -> dict[str, Pin]:
             return {}
         pins = work.runtime.agents.delegates(work.state.thread.tenant)
     else:
-        pins = tuple(pin for name in names if (pin := _pin(work, name)) is not None)
+        pins = ()
+    named = tuple(pin for name in names or () if name != "*" and (pin := _pin(work, name)) is not None)
     own = work.state.pin.definition.id
-    return {p.definition.id: p for p in pins if p.definition.category != "hidden" and p.definition.id != own}
+    return {p.definition.id: p for p in (*pins, *named) if not _hidden(p.definition) and p.definition.id != own}
+
+
+def _hidden(definition: AgentDefinition) -> bool:
+    return definition.hidden or definition.category == "hidden"
 
 
 def _pin(work: "Work", name: str) -> Pin | None:
@@ -110,24 +112,6 @@ def _named(definition: AgentDefinition, tool: str, *, when_all: bool) -> bool:
     return when_all if not lists else all(any(matches(p, tool) for p in names) for names in lists)
 
 
-def tool_name(id: str, taken: set[str], prefix: str = PREFIX) -> str:
-    """`agent_` and the id in the characters that providers take; a hash where it was cut or would clash."""
-    name = prefix + _UNSAFE.sub("_", id)
-    if len(name) > _MAX_NAME or name in taken:
-        digest = sha256(id.encode()).hexdigest()[:8]
-        name = f"{name[: _MAX_NAME - 9]}_{digest}"
-    return name
-
-
-def described(definition: AgentDefinition) -> str:
-    text = definition.tool_description or definition.description
-    if not text:
-        provider, model = definition.provider or "default", definition.model or "default"
-        text = f"Named agent: {definition.name} (Provider: {provider}, Model: {model})"
-    examples = "".join(f"\n- {example}" for example in definition.examples)
-    return f"{text}\nExamples:{examples}" if examples else text
-
-
 class Delegation(SystemTool):
     """Starts one child or speaks to one; what goes wrong is an outcome."""
 
@@ -143,9 +127,11 @@ class Delegation(SystemTool):
     async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None: ...
 
 
-async def _start(work: "Work", wanted: children.Start) -> Result | None:
+async def _start(work: "Work", state: CallState, wanted: children.Start) -> Result | None:
     from retinue.runtime import variables
 
+    if denied := _denied(work, state.call.tool, wanted.pin.definition.id):
+        return denied
     if why := children.refused(work, wanted.pin, wanted.config):
         return Result(status="error", text=why)
     if missing := variables.missing(work, wanted):
@@ -153,7 +139,16 @@ async def _start(work: "Work", wanted: children.Start) -> Result | None:
     reference = await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
     if wanted.blocking:
         return None
-    return Result(text=msgspec.json.encode({"reference": reference, "status": "running"}).decode())
+    return children.running(reference)
+
+
+def _denied(work: "Work", tool: str, agent: str) -> Result | None:
+    """A rule that denies this agent to this tool; what a rule says of `task` holds for every form of delegation."""
+    for name in dict.fromkeys((tool, "task")):
+        decision = judge_call(permit.authority(work), name, agent)
+        if decision.verdict == "deny" and decision.rule is not None:
+            return Result(status="denied", text=f"Denied: {decision.reason}.")
+    return None
 
 
 def _unknown(name: str, pins: Mapping[str, object]) -> Result:
@@ -181,6 +176,7 @@ class CallAgent(Delegation):
         text, attachments = await scope.task_text(work, asked, pin.definition)
         return await _start(
             work,
+            state,
             children.Start(pin=pin, text=text, call=state.call.id, name=pin.definition.name, attachments=attachments),
         )
 
@@ -206,7 +202,7 @@ async def _named_start(work: "Work", state: CallState, pin: Pin, arguments: Mapp
         if not text.strip():
             return Result(status="error", text="`query` is blank; say what the agent has to do.")
     return await _start(
-        work, children.Start(pin=pin, text=text, call=state.call.id, name=definition.name, inputs=inputs)
+        work, state, children.Start(pin=pin, text=text, call=state.call.id, name=definition.name, inputs=inputs)
     )
 
 
@@ -238,14 +234,14 @@ class Task(Delegation):
             child = work.state.children.get(ThreadId(_text(known)))
             if child is None:
                 return Result(status="error", text=f"There is no task {known}. Leave task_id out to start one.")
-            children.message(work, state.call.id, child, text, (), blocking=True)
-            return None
+            return children.message(work, state.call.id, child, text, (), blocking=True)
         name = _text(arguments["subagent_type"])
         pin = _find(work, self._pins, name)
         if pin is None:
             return _unknown(name, self._pins)
         return await _start(
             work,
+            state,
             children.Start(pin=pin, text=text, call=state.call.id, name=pin.definition.name, title=title or None),
         )
 
@@ -264,6 +260,7 @@ class ConfiguredAgent(Delegation):
         name = _text(arguments.get(config.init_agent_name_property or "", "")) or self._pin.definition.name
         return await _start(
             work,
+            state,
             children.Start(
                 pin=self._pin,
                 text=text,
@@ -293,6 +290,7 @@ class SubagentCreate(Delegation):
         config, pin = found
         return await _start(
             work,
+            state,
             children.Start(
                 pin=pin,
                 text=_text(arguments["message"]),
@@ -313,14 +311,9 @@ class SubagentMessage(Delegation):
         if child is None or not child.started.resumable:
             known = ", ".join(c.started.reference for c in work.state.children.values() if c.started.resumable)
             return Result(status="error", text=f"There is no such instance; there are: {known or 'none'}.")
-        if child.status == "terminated":
-            return Result(status="error", text="That instance is terminated; create another one.")
-        blocking = child.started.blocking
         paths = _paths(arguments, ("attachments",))
-        children.message(work, state.call.id, child, _text(arguments["message"]), paths, blocking=blocking)
-        if blocking:
-            return None
-        return Result(text=msgspec.json.encode({"reference": child.started.reference, "status": "running"}).decode())
+        text, blocking = _text(arguments["message"]), child.started.blocking
+        return children.message(work, state.call.id, child, text, paths, blocking=blocking)
 
 
 def _paths(arguments: Mapping[str, object], properties: tuple[str, ...]) -> tuple[str, ...]:
@@ -333,131 +326,3 @@ def _paths(arguments: Mapping[str, object], properties: tuple[str, ...]) -> tupl
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-# what the model is shown
-
-
-def _agent_list(pins: Mapping[str, Pin]) -> str:
-    return "\n".join(f"- {id}: {described(pin.definition)}" for id, pin in pins.items())
-
-
-def _object(properties: dict[str, object], *required: str) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _string(description: str) -> dict[str, object]:
-    return {"type": "string", "description": description}
-
-
-_ATTACHMENTS: dict[str, object] = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Paths of files to hand over",
-}
-_MESSAGE_SPEC = ToolSpec(
-    name="subagent_message",
-    description="Send a message to an existing subagent instance.",
-    parameters=_object(
-        {"reference": _string("Its reference"), "message": _string("The message"), "attachments": _ATTACHMENTS},
-        "reference",
-        "message",
-    ),
-)
-
-
-def _call_agent_spec(pins: Mapping[str, Pin]) -> ToolSpec:
-    return ToolSpec(
-        name="call_agent",
-        description=f"Delegate a task to another agent and wait for its result. Agents:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "agent_name": _string("Name of agent to call (e.g., 'sales/pr-agent')"),
-                "input": {"type": "string", "minLength": 1, "description": "Task description for the agent"},
-                "context_scope": {
-                    "type": "string",
-                    "enum": ["FULL", "NONE", "SPECIFIC"],
-                    "default": "FULL",
-                    "description": "How much context to share with child agent",
-                },
-                "context": {
-                    "type": "object",
-                    "description": "What to share with SPECIFIC",
-                    "properties": {
-                        "messages": {"type": "array", "items": {"type": "string"}},
-                        "memory_keys": {"type": "array", "items": {"type": "string"}},
-                        "attachments": {"type": "array", "items": {"type": "string"}},
-                    },
-                },
-            },
-            "agent_name",
-            "input",
-        ),
-    )
-
-
-def _task_spec(pins: Mapping[str, Pin]) -> ToolSpec:
-    return ToolSpec(
-        name="task",
-        description=f"Start a subagent for a self-contained task. Subagent types:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "subagent_type": _string("Which subagent"),
-                "description": _string("The task in three to five words"),
-                "prompt": {"type": "string", "minLength": 1, "description": "Everything the subagent needs to know"},
-                "task_id": _string("The reference of an earlier task, to go on with it"),
-            },
-            "subagent_type",
-            "description",
-            "prompt",
-        ),
-    )
-
-
-def _delegate_spec(pins: Mapping[str, Pin]) -> ToolSpec:
-    variants: list[object] = []
-    for id, pin in pins.items():
-        schema = input_schema(pin.definition.inputs)
-        properties = msgspec.convert(schema["properties"], dict[str, object])
-        required = msgspec.convert(schema.get("required", []), list[str])
-        variants.append(_object({"agent_name": {"const": id}, **properties}, "agent_name", *required))
-    return ToolSpec(
-        name="delegate_to_agent",
-        description=f"Delegate a task to one of these agents:\n{_agent_list(pins)}",
-        parameters={"type": "object", "oneOf": variants},
-    )
-
-
-def _named_spec(name: str, definition: AgentDefinition) -> ToolSpec:
-    return ToolSpec(name=name, description=described(definition), parameters=input_schema(definition.inputs))
-
-
-def _configured_spec(name: str, config: Subagent, definition: AgentDefinition) -> ToolSpec:
-    message = config.init_user_message_property or "message"
-    properties: dict[str, object] = {message: _string("What the subagent has to do")}
-    for attachment in config.init_attachments_property:
-        properties[attachment] = _ATTACHMENTS
-    if config.init_agent_name_property:
-        properties[config.init_agent_name_property] = _string("A name for this instance")
-    return ToolSpec(name=name, description=described(definition), parameters=_object(properties, message))
-
-
-def _create_spec(known: Mapping[str, tuple[Subagent, Pin]]) -> ToolSpec:
-    pins = {id: pin for id, (_, pin) in known.items()}
-    return ToolSpec(
-        name="subagent_create",
-        description=f"Create a subagent instance that keeps its memory between messages. Agents:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "agent": {"type": "string", "enum": list(known), "description": "Which agent"},
-                "name": _string("A name for this instance"),
-                "title": _string("A short title"),
-                "description": _string("What this instance is for"),
-                "message": _string("The first message to it"),
-                "attachments": _ATTACHMENTS,
-            },
-            "agent",
-            "name",
-            "message",
-        ),
-    )

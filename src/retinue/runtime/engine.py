@@ -28,6 +28,7 @@ from retinue.schema.events.threads import Pin, ThreadStarted
 from retinue.schema.events.union import AnyEvent, decode, encode
 from retinue.schema.ids import DEFAULT_TENANT, QuestionId, Seq, Tenant, ThreadId
 from retinue.schema.message import Part, Text
+from retinue.schema.permission import Rule
 from retinue.schema.thread import People, SideName
 
 
@@ -73,11 +74,15 @@ class Engine:
         model: str | None = None,
         budget: Budget | None = None,
         max_depth: int | None = None,
+        denies: Sequence[Rule] = (),
         env: Mapping[str, str] | None = None,
         title: str | None = None,
         message_id: str | None = None,
     ) -> ThreadId:
-        """Create a thread with its first message. Durable, and runnable, when this returns."""
+        """Create a thread with its first message. Durable, and runnable, when this returns.
+
+        `denies` are rules of this session: nothing here or below may do what they deny.
+        """
         definition, clock = pin.definition, self.runtime.clock
         values = check_inputs(definition.inputs, inputs or {}) if definition.inputs or inputs else {}
         thread = id or ThreadId(clock.new_id())
@@ -94,8 +99,10 @@ class Engine:
             sandbox=self.runtime.sandbox if definition.sandbox == "auto" else definition.sandbox,
             env={name: self.runtime.seal(value) for name, value in (env or {}).items()},
             max_depth=max_depth,
+            ceiling=tuple(rule for rule in denies if rule.verdict == "deny"),
             budget=caps,
             capped=caps != Budget(),
+            cost_capped=caps.cost is not None,
         )
         said = inbox.Message(parts=_parts(message), inputs=values)
         first = InboxEntry(

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from retinue.schema.agent import Subagent
+
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
@@ -24,7 +26,10 @@ def enabled(work: "Work", name: str | None) -> bool:
     return name is None or (resolve(work, name) or "").strip().lower() in _TRUE
 
 
-def inherited(work: "Work") -> dict[str, str]:
-    """What a child gets of its caller's own variables, still sealed; scoped ones stop here."""
-    thread = work.state.thread
-    return {name: value for name, value in thread.env.items() if name not in thread.scoped_env}
+def inherited(work: "Work", config: Subagent | None) -> dict[str, str]:
+    """What a child gets of its caller's own variables, still sealed; scoped ones go only to who declares them."""
+    thread, definition = work.state.thread, work.state.pin.definition
+    configured = (*definition.subagents, *(s for p in definition.prompts.values() for s in p.subagents))
+    scoped = {*thread.scoped_env, *(n for s in configured if s.immediate for n in s.immediate.scoped_env)}
+    own = config.immediate.scoped_env if config and config.immediate else ()
+    return {name: value for name, value in thread.env.items() if name in own or name not in scoped}

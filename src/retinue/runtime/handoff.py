@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from retinue.ports.tool import Result
 from retinue.runtime import delegation
+from retinue.runtime import delegation_specs as specs
 from retinue.runtime.completion import Finish
 from retinue.runtime.start import start_run
 from retinue.runtime.state import CallState
@@ -35,13 +36,13 @@ def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> 
     made: dict[str, SystemTool] = {}
     for pin in delegation.callable_pins(work, definition).values():
         if pin.definition.expose_as_tool and pin.definition.type == "ai_human":
-            name = delegation.tool_name(pin.definition.id, {*taken, *made}, prefix="handoff_")
+            name = specs.tool_name(pin.definition.id, {*taken, *made}, prefix="handoff_")
             made[name] = Handoff(_spec(name, pin), pin.definition.id)
     return made
 
 
 def _spec(name: str, pin: Pin) -> ToolSpec:
-    about = delegation.described(pin.definition)
+    about = specs.described(pin.definition)
     return ToolSpec(
         name=name,
         description=f"Hand this conversation over to {pin.definition.name}, who goes on in your place. {about}",

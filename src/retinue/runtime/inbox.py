@@ -5,10 +5,11 @@ import msgspec
 from retinue.ports.store import InboxEntry
 from retinue.runtime import children, ending
 from retinue.runtime.hooks import pass_through
+from retinue.runtime.notify import HookContext
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.events.people import QuestionSettled
-from retinue.schema.events.runs import MessageReceived, RunInterrupted, RunResumed
+from retinue.schema.events.runs import MessageReceived
 from retinue.schema.events.steps import HookFailed
 from retinue.schema.ids import MessageId
 
@@ -34,11 +35,9 @@ async def _take(work: Work, entry: InboxEntry) -> None:
         case "answer":
             _answer(work, msgspec.json.decode(entry.data, type=inbox.Answer))
         case "interrupt":
-            if work.state.running and work.state.status != "interrupted":
-                by = msgspec.json.decode(entry.data, type=inbox.Control).by
-                work.record(RunInterrupted(at=work.now, by=by))
+            ending.interrupt(work, msgspec.json.decode(entry.data, type=inbox.Control))
         case "resume":
-            resume(work, "interrupt")
+            ending.resume(work, "interrupt")
         case "cancel":
             ending.cancel(work, msgspec.json.decode(entry.data, type=inbox.Control))
         case "terminate":
@@ -55,10 +54,10 @@ async def receive(work: Work, id: str, message: inbox.Message) -> None:
     ids = work.state.pin.definition.hooks
     if ids:
         hooks = work.runtime.hooks.named(ids, "before_create_message")
-        message, _, failures = await pass_through(hooks, message, work.state)
+        message, _, failures = await pass_through(hooks, message, HookContext(work))
         for failure in failures:
             work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
-    resume(work, "message")
+    ending.resume(work, "message")
     work.record(
         *message.files,
         MessageReceived(
@@ -72,13 +71,7 @@ async def receive(work: Work, id: str, message: inbox.Message) -> None:
         ),
     )
     if ids:
-        await pass_through(work.runtime.hooks.named(ids, "after_create_message"), message, work.state)
-
-
-def resume(work: Work, after: str) -> None:
-    """An interrupted run goes on; others need no word."""
-    if work.state.status == "interrupted" and work.state.run:
-        work.record(RunResumed(at=work.now, spent=work.state.run.spent, after=after))
+        await pass_through(work.runtime.hooks.named(ids, "after_create_message"), message, HookContext(work))
 
 
 def _answer(work: Work, given: inbox.Answer) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from retinue.runtime.completion import Finish
 from retinue.runtime.state import CallState, State
 from retinue.runtime.stops import EndTurn, Grace, HandOver, after_step, give_up, recover, side_of
+from retinue.schema.events.children import VariablesRequested
 from retinue.schema.thread import WaitingFor
 
 DEFAULT_SESSION_TURNS = 40
@@ -47,11 +48,11 @@ def next_move(state: State, *, now: float, spent: float, grace: float) -> Move:
     """The next move; `spent` is the run's active seconds, `grace` the recovery turn's."""
     if state.status == "terminated":
         return Rest()
+    if state.status == "interrupted":
+        return Rest()
     run = state.run
     if run is None or run.completion is not None:
         return StartRun() if state.unanswered else Rest()
-    if state.status == "interrupted":
-        return Rest()
     if open_calls := state.open_calls:
         return _open(state, open_calls, now=now, spent=spent)
     if stop := after_step(state):
@@ -60,13 +61,24 @@ def next_move(state: State, *, now: float, spent: float, grace: float) -> Move:
         return Wait(waiting_for="retry", until=state.attempts.retry_at)
     if stop := _by_limits(state, spent=spent, grace=grace):
         return stop
-    if any(c.started.immediate and c.started.blocking and not c.done for c in state.children.values()):
+    if _immediate(state, now):
         return wait_for(state, now=now, spent=spent)
     return Ask()
 
 
+def _immediate(state: State, now: float) -> bool:
+    """Whether a child that comes before the first step is not done, or still misses its variables."""
+    running = any(c.started.immediate and c.started.blocking and not c.ended for c in state.children.values())
+    return running or any(_holds_up(asked, now) for asked in state.variables.values())
+
+
+def _holds_up(asked: VariablesRequested, now: float) -> bool:
+    return asked.immediate and not asked.answered and asked.expires > now
+
+
 def _open(state: State, open_calls: list[CallState], *, now: float, spent: float) -> Move:
     expired = any(q.expires is not None and q.expires <= now for q in state.questions.values())
+    expired = expired or any(c.variables is not None and c.variables.expires <= now for c in open_calls)
     late = state.run is not None and spent >= state.run.started.timeout and any(c.child for c in open_calls)
     if expired or late or not all(c.waits for c in open_calls):
         return SettleCalls()
@@ -76,6 +88,9 @@ def _open(state: State, open_calls: list[CallState], *, now: float, spent: float
 def wait_for(state: State, *, now: float, spent: float) -> Wait:
     """What the open calls wait for. A child's time counts against the run's, a person's does not."""
     waiting = [c for c in state.open_calls if c.waits]
+    held = [asked.expires for asked in state.variables.values() if _holds_up(asked, now)]
+    if held and not waiting:
+        return Wait(waiting_for="variables", until=min(held))
     if any(c.child is not None for c in waiting) or not waiting:
         left = state.run.started.timeout - spent if state.run else 0.0
         return Wait(waiting_for="child", until=_earliest(state, now + max(left, 0.0)))

@@ -4,7 +4,7 @@ Filters take tools away here; rules judge each call later. A tool that a rule
 denies outright is not offered either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -42,7 +42,7 @@ async def tools_for(work: Work, side: SideName) -> Mapping[str, Tool | SystemToo
         available = await work.runtime.toolbox.tools(_granted(work, definition), work.state.thread.workspace)
         system = system_tools.for_agent(work, definition, available)
         admitted = offered(definition.tools, [*available, *system], allowed_commands=definition.allowed_commands)
-        names = [n for n in (*available, *system) if n in admitted or _delegates(n, definition)]
+        names = [n for n in (*available, *system) if n in admitted or (n in system and _delegates(n, definition))]
         found = {n: system.get(n) or available[n] for n in names if not permit.denied_outright(work, n)}
         if definition.execution_mode == "planning" or work.state.thread.read_only:
             found = {n: t for n, t in found.items() if t.spec.effect == "read" or _plans(n)}
@@ -84,9 +84,12 @@ async def _head(work: Work, side: SideName) -> Head:
     specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
     if run and run.grace is not None:
         specs = tuple(s for s in specs if s.name == COMPLETE)
+    earlier = work.state.handed_over if specs else tuple(work.state.called)
+    stubs = _stubs(name for name in earlier if name not in {spec.name for spec in specs})
     return Head(
         system=run.started.system.get(side, "") if run else "",
-        tools=specs,
+        tools=(*specs, *stubs),
+        tool_choice="none" if stubs and not specs else "auto",
         temperature=definition.temperature,
         top_p=definition.top_p,
         max_tokens=most_output(work),
@@ -95,6 +98,12 @@ async def _head(work: Work, side: SideName) -> Head:
         parallel_tool_calls=definition.parallel_tool_calls,
         options=msgspec.json.encode(definition.options) if definition.options else b"{}",
     )
+
+
+def _stubs(names: Iterable[str]) -> tuple[ToolSpec, ...]:
+    """Tools that the history holds calls of: providers refuse a history whose tools they were never told of."""
+    gone = "Not available any more."
+    return tuple(ToolSpec(name=n, description=gone, parameters={"type": "object", "properties": {}}) for n in names)
 
 
 def most_output(work: Work) -> int | None:

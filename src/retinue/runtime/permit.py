@@ -89,7 +89,7 @@ def context(
     approved: tuple[Target, ...] = (),
 ) -> ToolContext:
     thread, live = work.state.thread, work.runtime.live
-    judges = authority(work)
+    judges, line = authority(work), notify.Line(work, state.call.id)
     return ToolContext(
         thread=work.thread,
         call=state.call.id,
@@ -104,8 +104,8 @@ def context(
         env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
         progress=lambda text: live.add(work.thread, "output", text),
         ask=None if thread.people == "none" else lambda inquiry: inquire(work, state, inquiry),
-        notify_parent=lambda content: notify.notify_parent(work, content),
-        set_status=lambda status: notify.set_status(work, status),
+        notify_parent=line.notify_parent,
+        set_status=line.set_status,
     )
 
 

@@ -88,8 +88,11 @@ def _apply_thread(state: State, seq: Seq, event: ThreadEvent) -> None:
             state.summary = event.summary
         case SegmentStarted():
             state.segment, state.pin, state.segment_seq = event, event.pin, seq
+            state.handed_over = tuple(state.called)
         case ThreadForked():
             _forget_spending(state, seq)
+            state.children.clear()  # they answer the thread that was forked
+            state.variables.clear()
         case ThreadTerminated():
             state.status = "terminated"
         case _:
@@ -139,6 +142,8 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
 def _run_state(state: State, seq: Seq, event: RunStarted) -> RunState:
     """A new run; after a handoff the same one goes on under other limits, with what it has used so far."""
     before, fresh = state.run, RunState(started=event, seq=seq, at=event.at)
+    if state.dual and state.first is not None and state.first.side == "a":
+        fresh.active = "b"  # side A has spoken
     if before is not None and before.completion is None and event.run == state.runs:
         fresh.usage, fresh.cost, fresh.calls, fresh.spent = before.usage, before.cost, before.calls, before.spent
         fresh.last_text = before.last_text
@@ -151,6 +156,8 @@ def _end_run(state: State, event: RunCompleted | RunFailed) -> None:
     state.status = "failed" if event.completion.status == "FAILED" else "completed"
     state.waiting, state.asked, state.answer, state.calls = None, None, None, {}
     state.questions.clear()
+    if event.completion.reason in ("aborted", "terminated"):
+        state.unanswered.clear()  # who ends a run also means what was said to it before
 
 
 def _apply_step(state: State, seq: Seq, event: StepEvent) -> None:
@@ -186,6 +193,7 @@ def _take_answer(state: State, seq: Seq, event: ModelAnswered) -> None:
     state.attempts = Attempts()
     state.calls = {call.id: CallState(call) for call in state.recorded_calls}
     for call in state.recorded_calls:
+        state.called.setdefault(call.tool)
         signature = f"{call.tool} {call.arguments}"
         last, times = state.repeated
         state.repeated = (signature, times + 1 if signature == last else 1)
@@ -259,7 +267,7 @@ def _apply_child(state: State, event: ChildEvent) -> None:
                 call.variables = None
         case ChildMessaged():
             if child := state.children.get(event.reference):
-                child.status, child.done = "running", False
+                child.status, child.words, child.done = "running", "", False
             if event.blocking and (call := state.calls.get(event.call)):
                 call.child = event.reference
         case ChildReported():
@@ -282,6 +290,9 @@ def _apply_child(state: State, event: ChildEvent) -> None:
 def _take_report(state: State, event: ChildReported) -> None:
     child = state.children.get(event.reference)
     if child is None:
+        return
+    if event.words:
+        child.words = event.status
         return
     child.status = event.status
     if event.result is None:

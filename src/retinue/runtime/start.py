@@ -13,9 +13,9 @@ from retinue.runtime.completion import Finish
 from retinue.runtime.offer import system_prompt, tools_for
 from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.work import Work
-from retinue.schema.agent import AgentDefinition, CompletionMode
+from retinue.schema.agent import AgentDefinition, CompletionMode, Immediate, Subagent
 from retinue.schema.completion import Usage
-from retinue.schema.errors import ModelError, SettingsError
+from retinue.schema.errors import Conflict, ModelError, RetinueError, SettingsError
 from retinue.schema.events.runs import RunStarted
 from retinue.schema.ids import CallId, child_id
 from retinue.schema.message import text_of
@@ -46,49 +46,65 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         token_cap=state.thread.budget.tokens,
     )
     try:
-        model = candidates(work, "a")[0].model
+        asked = [candidates(work, "a")[0].model]
         if definition.side_b is not None:
-            candidates(work, "b")
+            asked.append(candidates(work, "b")[0].model)
         if definition.mcp_servers or definition.inline_mcp_servers:
             await tools_for(work, "a")
     except (ModelError, SettingsError) as error:
         work.record(event)
         return Finish(result="", status="FAILED", reason="error", error=error.message)
-    event = msgspec.structs.replace(event, model=model.name)
+    event = msgspec.structs.replace(event, model=asked[0].name)
     work.record(await _rendered(work, event))
-    if event.cost_cap is not None and model.price(Usage(input=1000, output=1000)) is None:
-        error = f"No price is known for {model.name}, so a cost budget can't be kept. Use a token budget."
-        return Finish(result="", status="FAILED", reason="budget", error=error)
+    unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
+    if unpriced and children.cost_capped(state):
+        return children.unpriced(unpriced[0].name)
     await _start_immediate(work, event)
     return None
 
 
 async def _start_immediate(work: Work, event: RunStarted) -> None:
     """Subagents that run before the first step, once per activation of a definition, also across restarts."""
-    definition, activation = work.state.pin.definition, work.state.segment_seq
-    for config in definition.subagents:
+    activation = work.state.segment_seq
+    for config in _configured(work):
         if config.immediate is None or not environment.enabled(work, config.optional):
             continue
         call = CallId(str(uuid5(UUID(work.thread), f"immediate:{activation}:{config.name}")))
         if child_id(call) in work.state.children:
             continue
-        hints = config.immediate
-        name = environment.resolve(work, hints.name_env) if hints.name_env else None
-        about = environment.resolve(work, hints.description_env) if hints.description_env else None
-        wanted = children.Start(
-            pin=work.runtime.agents.pin(config.name, work.state.thread.tenant),
-            text=event.prompt,
-            call=call,
-            name=name or config.name,
-            description=about or "",
-            config=config,
-            blocking=config.blocking,
-            immediate=True,
-        )
-        if missing := variables.missing(work, wanted):
-            variables.request(work, wanted, missing)
-        else:
-            await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
+        try:
+            await _start_one(work, config, config.immediate, call, event.prompt)
+        except RetinueError as error:
+            children.say(work, f"{call}:immediate", f"Subagent {config.name} could not be started: {error.message}")
+
+
+def _configured(work: Work) -> tuple[Subagent, ...]:
+    """The subagents of every AI side, each once."""
+    sides: tuple[SideName, ...] = ("a", "b") if work.state.dual else ("a",)
+    return tuple(dict.fromkeys(config for side in sides for config in side_definition(work, side).subagents))
+
+
+async def _start_one(work: Work, config: Subagent, hints: Immediate, call: CallId, text: str) -> None:
+    name = environment.resolve(work, hints.name_env) if hints.name_env else None
+    about = environment.resolve(work, hints.description_env) if hints.description_env else None
+    wanted = children.Start(
+        pin=work.runtime.agents.pin(config.name, work.state.thread.tenant),
+        text=text,
+        call=call,
+        name=name or config.name,
+        description=about or "",
+        config=config,
+        blocking=config.blocking,
+        immediate=True,
+    )
+    if why := children.refused(work, wanted.pin, config):
+        raise Conflict(why)
+    if missing := variables.missing(work, wanted):
+        if work.state.thread.people == "none":
+            raise Conflict(f"it needs {', '.join(missing)}")
+        variables.request(work, wanted, missing)
+        return
+    await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
 
 
 def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:

@@ -42,7 +42,19 @@ class ChildState:
     started: ChildStarted
     at: float
     status: str = "running"
+    """running, queued, idle, completed, failed or terminated."""
+    words: str = ""
+    """The status text that the child has set in its current run."""
     done: bool = False
+
+    @property
+    def shown(self) -> str:
+        """S4's status: the child's own words while it runs."""
+        return self.words if self.words and not self.done and self.status != "terminated" else self.status
+
+    @property
+    def ended(self) -> bool:
+        return self.done or self.status == "terminated"
 
 
 @dataclass(slots=True)
@@ -105,6 +117,10 @@ class State:
     answer_seq: Seq = 0
     calls: dict[CallId, CallState] = field(default_factory=dict[CallId, CallState])
     attempts: Attempts = field(default_factory=Attempts)
+    called: dict[str, None] = field(default_factory=dict[str, None])
+    """Every tool that the conversation holds a call of, in the order of their first."""
+    handed_over: tuple[str, ...] = ()
+    """Those that were called before the current definition took over."""
     repeated: tuple[str, int] = ("", 0)
     """The last call's signature and how often it came in a row."""
     children: dict[ThreadId, ChildState] = field(default_factory=dict[ThreadId, ChildState])

@@ -6,7 +6,7 @@ candidate, compact and try once more, or give up.
 
 from retinue.ports.model import Answer, Candidate, Request
 from retinue.ports.store import Reserve, Settle
-from retinue.runtime import compaction
+from retinue.runtime import children, compaction
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
 from retinue.runtime.offer import head_for, most_output
@@ -60,6 +60,8 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
     usage = Usage(input=context.estimate(request), output=min(most_output(work) or model.max_output, model.max_output))
     cost = model.price(usage)
     capped = state.thread.capped
+    if cost is None and children.cost_capped(state):
+        return children.unpriced(model.name)
     if capped:
         await work.flush()
     asked = ModelAsked(

@@ -173,8 +173,17 @@ def payload(binding: Binding, arguments: str) -> tuple[str, tuple[str, ...]]:
     values = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     message: object = arguments if binding.message_property is None else values.get(binding.message_property, "")
     found: object = values.get(binding.attachments_property, ()) if binding.attachments_property else ()
-    paths = (found,) if isinstance(found, str) else msgspec.convert(found or (), tuple[str, ...], strict=False)
+    paths = _paths(found)
     return message if isinstance(message, str) else msgspec.json.encode(message).decode(), paths
+
+
+def _paths(found: object) -> tuple[str, ...]:
+    """One path or several; a tool of somebody else's may put anything there."""
+    try:
+        several = msgspec.convert([found] if isinstance(found, str) else found or [], list[object])
+    except msgspec.ValidationError:
+        return ()
+    return tuple(path for path in several if isinstance(path, str))
 
 
 def _property(call: CallState, name: str | None) -> str:

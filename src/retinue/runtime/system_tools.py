@@ -13,6 +13,7 @@ from retinue.runtime.completion import rejection
 from retinue.runtime.state import CallState
 from retinue.runtime.stops import payload, side_of
 from retinue.schema.agent import AgentDefinition, Binding
+from retinue.schema.errors import UsageError
 from retinue.schema.thread import SideName
 from retinue.schema.tool import ToolSpec
 
@@ -54,11 +55,14 @@ class BindingTool(SystemTool):
         self._status = status
 
     async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        if self._status:
-            from retinue.runtime.notify import set_status
+        from retinue.runtime import attachments
 
-            await set_status(work, payload(self._binding, state.call.arguments)[0])
+        if self._status:
             return Result(text="Status published.")
+        try:
+            attachments.send(work, payload(self._binding, state.call.arguments)[1], work.thread)
+        except UsageError as error:
+            return Result(status="error", text=error.message)
         return Result(text="Noted; the session ends here.")
 
 
@@ -99,7 +103,7 @@ def _binding_spec(binding: Binding) -> ToolSpec:
 
 def for_agent(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> "dict[str, SystemTool]":
     """Every system tool of an agent but completion and bindings, which depend on the run."""
-    from retinue.runtime import delegation, handoff, questions
+    from retinue.runtime import delegation, handoff, notify, questions
 
-    found = {**questions.tools(), **delegation.tools(work, definition, taken)}
+    found = {**questions.tools(), **notify.tools(definition), **delegation.tools(work, definition, taken)}
     return {**found, **handoff.tools(work, definition, {*taken, *found})}

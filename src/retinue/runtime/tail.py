@@ -15,5 +15,5 @@ def tail_for(work: "Work") -> str:
     for reference, child in children.items():
         started = child.started
         title = f" ({started.title})" if started.title else ""
-        lines.append(f"- {started.name}{title}: reference {reference}, agent {started.agent}, status: {child.status}")
+        lines.append(f"- {started.name}{title}: reference {reference}, agent {started.agent}, status: {child.shown}")
     return "\n".join([*lines, "</children>"])

@@ -1,5 +1,7 @@
 """Scoped variables that a child needs before it can start (S4 §7.8): names in the log, values sealed."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -10,7 +12,7 @@ from retinue.runtime import children, environment
 from retinue.runtime.state import State
 from retinue.schema import inbox
 from retinue.schema.agent import Subagent
-from retinue.schema.errors import Gone, NotFound, RetinueError
+from retinue.schema.errors import Conflict, Gone, NotFound, RetinueError
 from retinue.schema.events.children import VariablesProvided, VariablesRequested
 from retinue.schema.events.steps import CallSettled
 from retinue.schema.events.union import AnyEvent
@@ -30,6 +32,7 @@ class _Payload(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     description: str = ""
     attachments: tuple[str, ...] = ()
+    inputs: Mapping[str, object] = {}
     config: Subagent | None = None
     blocking: bool = True
 
@@ -81,6 +84,7 @@ def request(work: "Work", wanted: children.Start, names: tuple[str, ...]) -> Res
         title=wanted.title,
         description=wanted.description,
         attachments=wanted.attachments,
+        inputs=wanted.inputs,
         config=wanted.config,
         blocking=wanted.blocking,
     )
@@ -93,6 +97,7 @@ def request(work: "Work", wanted: children.Start, names: tuple[str, ...]) -> Res
             names=names,
             expires=work.now + work.runtime.tuning.variables_expire,
             answered=answered,
+            immediate=wanted.immediate,
             payload=msgspec.to_builtins(payload),
         )
     )
@@ -121,26 +126,34 @@ async def provide(work: "Work", given: inbox.Variables) -> None:
     )
     if not complete:
         return
-    payload = msgspec.convert(dict(asked.payload), _Payload)
     try:
-        pin = work.runtime.agents.pin(payload.agent, work.state.thread.tenant)
-        await children.start(
-            work,
-            children.Start(
-                pin=pin,
-                text=payload.text,
-                call=asked.call,
-                name=payload.name,
-                title=payload.title,
-                description=payload.description,
-                attachments=payload.attachments,
-                config=payload.config,
-                blocking=payload.blocking and asked.call in work.state.calls,
-                env=held,
-            ),
-        )
+        wanted = _deferred(work, asked, held)
+        if why := children.refused(work, wanted.pin, wanted.config):
+            raise Conflict(why)
+        await children.start(work, wanted)
     except RetinueError as error:
         state = work.state.calls.get(asked.call)
-        if state is not None and state.outcome is None:
-            outcome = Outcome(call=asked.call, tool=state.call.tool, status="error", text=error.message)
-            work.record(CallSettled(at=work.now, outcome=outcome))
+        if state is None or state.outcome is not None:
+            children.say(work, f"{asked.call}:deferred", f"The subagent could not be started: {error.message}")
+            return
+        outcome = Outcome(call=asked.call, tool=state.call.tool, status="error", text=error.message)
+        work.record(CallSettled(at=work.now, outcome=outcome))
+
+
+def _deferred(work: "Work", asked: VariablesRequested, env: dict[str, str]) -> children.Start:
+    """The start that was put off. Nothing waits for the child when its call was answered meanwhile."""
+    payload = msgspec.convert(dict(asked.payload), _Payload)
+    wanted = children.Start(
+        pin=work.runtime.agents.pin(payload.agent, work.state.thread.tenant),
+        text=payload.text,
+        call=asked.call,
+        name=payload.name,
+        title=payload.title,
+        description=payload.description,
+        inputs=payload.inputs,
+        attachments=payload.attachments,
+        config=payload.config,
+        blocking=payload.blocking and (asked.immediate or asked.call in work.state.calls),
+        immediate=asked.immediate,
+    )
+    return replace(wanted, env={**scoped(work, wanted), **env})

@@ -40,7 +40,9 @@ class ChildReported(Event, frozen=True, kw_only=True, tag="child.reported"):
 
     reference: ThreadId
     status: str
-    """running, idle, terminated, or the text the child has set."""
+    """running, idle, completed, failed, terminated, or the text the child has set."""
+    words: bool = False
+    """`status` is the child's own text."""
     result: Mapping[str, object] | None = None
     usage: Usage = Usage()
     cost: int | None = None
@@ -56,6 +58,8 @@ class VariablesRequested(Event, frozen=True, kw_only=True, tag="variables.reques
     expires: float
     answered: bool = False
     """The call has its outcome already; the child starts on its own when the variables are there."""
+    immediate: bool = False
+    """The child comes before the first step of its parent."""
     payload: Mapping[str, object] = {}
 
 

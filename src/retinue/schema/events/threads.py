@@ -52,6 +52,8 @@ class ThreadStarted(Event, frozen=True, kw_only=True, tag="thread.started"):
     """Caps asked for by whoever started it, over the definition's."""
     capped: bool = False
     """A budget of its own or of a caller limits it, so every request is reserved first."""
+    cost_capped: bool = False
+    """One of those budgets is in money, so the price of every model must be known."""
     sandbox: SandboxMode = "auto"
     max_depth: int | None = None
     blocking: bool = False
