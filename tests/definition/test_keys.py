@@ -29,10 +29,6 @@ def agent(front: str, body: str = "Do it.") -> AgentDefinition:
     return loaded.definition
 
 
-def codes(loaded: Loaded) -> list[str]:
-    return [p.code for p in loaded.problems]
-
-
 @pytest.mark.spec("DEF-03")
 @pytest.mark.parametrize(
     ("front", "field", "value"),
