@@ -33,6 +33,7 @@ _ALIASES = {
     "global_prompt_variables": "variables",
     "api_key": "key",
     "mcp": "mcp_servers",
+    "http_url": "url",
 }
 _MARKERS = (*NAMES, ".retinue", "agents")
 

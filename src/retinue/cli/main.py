@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "memory": ("retinue.cli.memory:memory", "What agents remember across runs."),
     "permissions": ("retinue.cli.permissions:permissions", "What was granted, and why a call is allowed or not."),
     "tools": ("retinue.cli.tools:tools", "The tools there are, and those an agent gets."),
+    "mcp": ("retinue.cli.mcp:mcp", "MCP servers whose tools agents may use."),
     "agents": ("retinue.cli.agents:agents", "List, show, check, write and trust agents."),
     "repos": ("retinue.cli.repos:repos", "Git repositories that agents come from."),
     "serve": ("retinue.cli.serve:serve", "Serve the agents over HTTP."),

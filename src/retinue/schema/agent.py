@@ -96,6 +96,15 @@ class McpServer(_Value, frozen=True, kw_only=True):
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     auth: Json | None = None
+    network: bool = False
+    """Whether a stdio server in the sandbox reaches the network; the operator's word, never a file's."""
+    type: str | None = None
+    """S1's; the transport follows from `command` or `url`."""
+    tcp: str | None = None
+    """S1's; not supported, and told so."""
+    trust: bool = False
+    """S1's; kept, never honoured: rules decide."""
+    description: str = ""
 
 
 class Binding(_Value, frozen=True, kw_only=True):
