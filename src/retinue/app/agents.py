@@ -1,5 +1,7 @@
 """The catalog as the runtime wants it: definitions ready to be pinned."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from retinue.app.catalog import CatalogHolder
@@ -38,19 +40,33 @@ PLAN = OutputSpec(
 
 
 class CatalogAgents:
-    def __init__(self, holder: CatalogHolder) -> None:
+    def __init__(
+        self,
+        holder: CatalogHolder,
+        describe: Callable[[AgentDefinition], AgentDefinition] = lambda definition: definition,
+    ) -> None:
+        """
+        Args:
+            holder: Of the catalog.
+            describe: Adds what is known of an agent from elsewhere, a remote one's card.
+        """
         self._holder = holder
+        self._describe = describe
         self._delegates: tuple[Catalog, tuple[Pin, ...]] | None = None
 
     def pin(self, name: str, tenant: str = DEFAULT_TENANT) -> Pin:
-        return pin_of(self._holder.of(tenant).resolve(name))
+        return self._described(pin_of(self._holder.of(tenant).resolve(name)))
 
     def delegates(self, tenant: str = DEFAULT_TENANT) -> tuple[Pin, ...]:
         catalog = self._holder.of(tenant)
         if self._delegates is None or self._delegates[0] is not catalog:
             found = (d for d in catalog.visible() if d.category in ("subagent", "all"))
-            self._delegates = (catalog, tuple(pin_of(catalog.resolve(d.id)) for d in found))
+            self._delegates = (catalog, tuple(self._described(pin_of(catalog.resolve(d.id))) for d in found))
         return self._delegates[1]
+
+    def _described(self, pin: Pin) -> Pin:
+        definition = self._describe(pin.definition)
+        return pin if definition is pin.definition else msgspec.structs.replace(pin, definition=definition)
 
 
 def pin_of(resolved: Resolved) -> Pin:

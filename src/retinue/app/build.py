@@ -13,6 +13,7 @@ from retinue.app.catalog import CatalogHolder, open_catalog
 from retinue.app.clock import SystemClock
 from retinue.app.mcp import Mcp
 from retinue.app.models import models_of
+from retinue.app.remotes import RemoteAgents
 from retinue.app.seal import Seal
 from retinue.app.settings import Settings, secret_name
 from retinue.app.settings_file import home_folder, load_settings
@@ -71,6 +72,7 @@ class Built:
     lock: DriverLock
     providers: ProviderModels
     mcp: Mcp
+    remotes: RemoteAgents
     takeover: asyncio.Task[None] | None
 
     async def idle(self, seconds: float) -> bool:
@@ -81,6 +83,7 @@ class Built:
             self.takeover.cancel()
         await self.dispatcher.stop()
         await self.mcp.close()
+        await self.remotes.close()
         await self.providers.close()
         await self.catalog.close()
         await self.database.close()
@@ -100,11 +103,12 @@ async def build(parts: Parts) -> Built:
         records=database.records,
     )
     store, seal = parts.wrap_store(database.store), Seal(data / "secret.key")
-    agents, providers = CatalogAgents(catalog), models_of(settings, parts.environ)
+    remotes = RemoteAgents(settings, parts.environ)
+    agents, providers = CatalogAgents(catalog, remotes.described), models_of(settings, parts.environ)
     mcp = Mcp(settings, parts.environ)
     runtime = Runtime(
         store=store,
-        models=parts.models or providers,
+        models=remotes.models(parts.models or providers),
         toolbox=mcp.toolbox(_toolbox(parts, settings, database, clock)),
         clock=clock,
         agents=agents,
@@ -127,6 +131,7 @@ async def build(parts: Parts) -> Built:
         redact=Redactor(_secrets(settings, parts.environ)),
         tuning=parts.tuning or Tuning(),
     )
+    runtime.live.taps.append(remotes.tap)
     engine = Engine(runtime)
     dispatcher = LocalDispatcher(
         store,
@@ -147,6 +152,7 @@ async def build(parts: Parts) -> Built:
         lock=lock,
         providers=providers,
         mcp=mcp,
+        remotes=remotes,
         takeover=_drive(engine, dispatcher, lock) if parts.drive else None,
     )
 

@@ -139,6 +139,8 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     """Let repositories be paths of this machine."""
     remote_agents: tuple[Json, ...] = ()
     """Definitions with `kind: remote`: A2A agents that no file describes."""
+    remote_env: Mapping[str, tuple[str, ...]] = {}
+    """Origin of a remote agent, `https://host` → variables that its `auth` may name as `$NAME`."""
     providers: Mapping[str, ProviderSettings] = {}
     default_model: str | None = None
     model_aliases: Mapping[str, str] = {}
