@@ -14,7 +14,8 @@ from difflib import get_close_matches
 from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool, ToolContext
 from retinue.runtime import children, notify, permit, questions
 from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
-from retinue.runtime.hooks import HookKind, pass_through
+from retinue.runtime.history import hooked
+from retinue.runtime.hooks import HookKind
 from retinue.runtime.offer import tools_for
 from retinue.runtime.sides import side_definition
 from retinue.runtime.state import CallState
@@ -23,7 +24,7 @@ from retinue.runtime.system_tools import SystemTool
 from retinue.runtime.work import Aborted, Work
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import TaintMarked
-from retinue.schema.events.steps import CallSettled, CallStarted, HookFailed
+from retinue.schema.events.steps import CallSettled, CallStarted
 from retinue.schema.message import Outcome, OutcomeStatus
 from retinue.schema.thread import SideName
 
@@ -200,9 +201,9 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
     side: SideName = work.state.answer.side if work.state.answer else "a"
     ids = side_definition(work, side).hooks
     if ids:
-        result = await _hooked(work, "before_store_tool_result", ids, result)
+        result = await hooked(work, ids, "before_store_tool_result", result)
         kind: HookKind = "after_tool_call_success" if result.status == "ok" else "after_tool_call_failure"
-        result = await _hooked(work, kind, ids, result)
+        result = await hooked(work, ids, kind, result)
     for label in permit.taints_of(work, state.call.tool, result):
         if label in ("private", "untrusted") and label not in work.state.taints:
             work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
@@ -211,13 +212,6 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
     if result.status == "ok":
         notify.by_binding(work, state)
     _settle(work, state, result, duration)
-
-
-async def _hooked(work: Work, kind: HookKind, ids: tuple[str, ...], result: Result) -> Result:
-    changed, _, failures = await pass_through(work.runtime.hooks.named(ids, kind), result, notify.HookContext(work))
-    for failure in failures:
-        work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
-    return changed
 
 
 def _settle(work: Work, state: CallState, result: Result, duration: float = 0.0) -> None:

@@ -17,8 +17,7 @@ from retinue.ports.store import Caps, InboxEntry, NewThread
 from retinue.ports.tool import Result
 from retinue.runtime import attachments, environment
 from retinue.runtime.completion import Finish
-from retinue.runtime.hooks import pass_through
-from retinue.runtime.notify import HookContext
+from retinue.runtime.history import hooked
 from retinue.runtime.sides import candidates
 from retinue.runtime.state import CallState, ChildState, State
 from retinue.runtime.work import Work
@@ -139,8 +138,7 @@ async def start(work: Work, wanted: Start) -> ThreadId:
             queued=queued,
         )
     )
-    if ids := work.state.pin.definition.hooks:
-        await pass_through(work.runtime.hooks.named(ids, "after_subagent_created"), reference, HookContext(work))
+    await hooked(work, work.state.pin.definition.hooks, "after_subagent_created", reference)
     return reference
 
 

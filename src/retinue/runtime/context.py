@@ -57,11 +57,15 @@ class Context:
     def request(self, head: Head, *, tail: str = "", message_id: str | None = None, stream: bool = True) -> Request:
         return Request(
             head=self._encoded_head(head),
-            turns=[*self._fragments, *(self._encode(turn) for turn in self._perspective.open_turns())],
+            turns=self.request_turns(),
             tail=tail,
             message_id=message_id,
             stream=stream,
         )
+
+    def request_turns(self) -> list[Fragment]:
+        """Every turn that a request sent now would hold."""
+        return [*self._fragments, *(self._encode(turn) for turn in self._perspective.open_turns())]
 
     def chain(self, request: Request) -> str:
         """The hash of everything in the request but its tail; equal chains are equal requests."""

@@ -4,13 +4,11 @@ import msgspec
 
 from retinue.ports.store import InboxEntry
 from retinue.runtime import children, ending
-from retinue.runtime.hooks import pass_through
-from retinue.runtime.notify import HookContext
+from retinue.runtime.history import hooked
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.events.people import QuestionSettled
 from retinue.schema.events.runs import MessageReceived
-from retinue.schema.events.steps import HookFailed
 from retinue.schema.ids import MessageId
 
 
@@ -52,11 +50,7 @@ async def _take(work: Work, entry: InboxEntry) -> None:
 
 async def receive(work: Work, id: str, message: inbox.Message) -> None:
     ids = work.state.pin.definition.hooks
-    if ids:
-        hooks = work.runtime.hooks.named(ids, "before_create_message")
-        message, _, failures = await pass_through(hooks, message, HookContext(work))
-        for failure in failures:
-            work.record(HookFailed(at=work.now, hook=failure.hook, error=failure.error))
+    message = await hooked(work, ids, "before_create_message", message)
     ending.resume(work, "message")
     work.record(
         *message.files,
@@ -70,8 +64,7 @@ async def receive(work: Work, id: str, message: inbox.Message) -> None:
             inputs=message.inputs,
         ),
     )
-    if ids:
-        await pass_through(work.runtime.hooks.named(ids, "after_create_message"), message, HookContext(work))
+    await hooked(work, ids, "after_create_message", message)
 
 
 def _answer(work: Work, given: inbox.Answer) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from retinue.definition.template import Listed, agent_list, render
 from retinue.runtime import children, delegation, environment, variables
 from retinue.runtime.completion import Finish
+from retinue.runtime.history import hooked
 from retinue.runtime.offer import system_prompt, tools_for
 from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.work import Work
@@ -55,6 +56,8 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         work.record(event)
         return Finish(result="", status="FAILED", reason="error", error=error.message)
     event = msgspec.structs.replace(event, model=asked[0].name)
+    if state.runs == 0 and definition.hooks:
+        await hooked(work, definition.hooks, "after_thread_created", state.thread)
     work.record(await _rendered(work, event))
     unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
     if unpriced and children.cost_capped(state):
@@ -125,7 +128,8 @@ async def _rendered(work: Work, event: RunStarted) -> RunStarted:
     for side in sides:
         definition = side_definition(work, side)
         values = await _values(work, definition, side, event)
-        system[side] = system_prompt(work, definition, values, inputs)
+        prompt = system_prompt(work, definition, values, inputs)
+        system[side] = await hooked(work, definition.hooks, "after_system_message", prompt)
     definition = work.state.pin.definition
     query = render(definition.query, await _values(work, definition, "a", event), inputs)
     return msgspec.structs.replace(event, system=system, query=query if query != event.prompt else None)

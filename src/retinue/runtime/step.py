@@ -9,6 +9,7 @@ from retinue.ports.store import Reserve, Settle
 from retinue.runtime import children, compaction
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
+from retinue.runtime.history import filter_history
 from retinue.runtime.offer import head_for, most_output
 from retinue.runtime.project import project
 from retinue.runtime.sides import candidates
@@ -31,6 +32,7 @@ async def ask(work: Work) -> Finish | None:
     if isinstance(choice, Finish):
         return choice
     head = await head_for(work, side)
+    await filter_history(work, side)
     context = await work.context(side, choice.model)
     request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
     if compaction.due(work, context, request, choice.model):
