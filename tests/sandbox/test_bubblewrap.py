@@ -132,6 +132,7 @@ async def test_there_is_no_network_unless_it_is_allowed(inside: Inside) -> None:
 
 async def test_further_namespaces_and_capabilities_are_out_of_reach(inside: Inside) -> None:
     if not available().flags:
+        assert os.environ.get("CI") != "true", "bubblewrap 0.8 or later is wanted where CI=true"
         pytest.skip("this bubblewrap can't forbid user namespaces")
     await inside.refuses("unshare -U true", "unshare -m true", "unshare -Ur mount -t tmpfs none /tmp", "chroot / true")
     await inside("grep CapEff /proc/self/status")

@@ -75,13 +75,14 @@ def test_the_descriptor_still_holds_the_file_after_its_name_went_to_another(tree
     os.close(place.fd)
 
 
-def test_what_is_beneath_a_held_folder_is_reached_without_links(tree: Path) -> None:
+@pytest.mark.parametrize("kernel", [True, False])
+def test_what_is_beneath_a_held_folder_is_reached_without_links(tree: Path, kernel: bool) -> None:
     root = locate(str(tree), str(tree))
-    leaf = beneath(root, "deep/er/leaf")
+    leaf = beneath(root, "deep/er/leaf", kernel=kernel)
 
     assert leaf is not None
     assert leaf.path == f"{tree}/deep/er/leaf"
     for name in ("to-file", "to-deep/er/leaf", "../outside", "/etc/passwd", "", "gone"):
-        assert beneath(root, name) is None
+        assert beneath(root, name, kernel=kernel) is None
     os.close(leaf.fd)
     os.close(root.fd)

@@ -81,12 +81,12 @@ def folder_of(found: Located) -> int:
     return fd
 
 
-def beneath(root: Located, name: str) -> Located | None:
+def beneath(root: Located, name: str, *, kernel: bool | None = None) -> Located | None:
     """Something below a folder that is held, by its relative name; None when a link is on the way or it is gone."""
     if not name or name.startswith("/") or ".." in name.split("/"):
         return None
     try:
-        if _kernel_can():
+        if _kernel_can() if kernel is None else kernel:
             fd = _openat2(root.fd, name, _HOLD, _BENEATH | _NO_SYMLINKS)
         else:
             fd = _stepped(os.dup(root.fd), name)
