@@ -122,7 +122,7 @@ async def test_a_fork_inherits_the_log_up_to_a_step_and_pays_only_for_what_comes
     assert completion.usage.total < first.usage.total
 
 
-@pytest.mark.spec("ASK-01", "RUN-08")
+@pytest.mark.spec("ASK-01", "RUN-08", "TOOL-09")
 async def test_a_question_parks_the_thread_and_is_answered_after_a_restart(open_app: OpenApp) -> None:
     def script(request: ScriptedRequest) -> Say:
         if request.step == 1:
