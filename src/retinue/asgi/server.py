@@ -20,6 +20,8 @@ from retinue.web.served import Served, served
 log = logging.getLogger("retinue.web")
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
+_LONGEST_HEAD = 128 * 1024
+"""The place of a reader in a large tree is part of a request's head."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -75,6 +77,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
+                h11_max_incomplete_event_size=_LONGEST_HEAD,
             )
         )
         self._served = made

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Match, Mount, Route
 
 from retinue.http import agents, health, keys, memory, questions, repositories, runs, steering, threads
 from retinue.http.openapi import document
@@ -104,10 +104,18 @@ async def _expected(_: Request, error: Exception) -> Response:
     return answer(error)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = _CODES.get(error.status_code, "http")
-    return respond(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
+    code, headers = _CODES.get(error.status_code, "http"), dict(error.headers or {})
+    if error.status_code == 405:  # of the routes with this path only the first one was asked
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return respond(error.status_code, code, str(error.detail), headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    routes: Sequence[BaseRoute] = request.app.router.routes
+    fits = [r for r in routes if isinstance(r, Route) and r.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in fits if route.path == fits[0].path for method in route.methods or ()}
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -9,9 +9,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from retinue.http.routing import JSON, WRITES, Operation
+from retinue.web import sse
 from retinue.web.idempotency import HEADER, LONGEST
 from retinue.web.problem import MEDIA_TYPE, Problem
-from retinue.web.sse import DeltaFrame, EventFrame, ReconnectFrame
 
 _REF = "#/components/schemas/{name}"
 _RETRY = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds."}}
@@ -22,6 +22,14 @@ _ONCE: dict[str, object] = {
     "description": "The same request with the same key happens once, and gets the same answer for a day.",
     "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]+$"},
 }
+_EVENT = {
+    "type": "object",
+    "description": "`data` is an EventFrame, of `delta` a DeltaFrame, of `reconnect` a ReconnectFrame, as JSON.",
+    "properties": {
+        **{name: {"type": "string"} for name in ("id", "event", "data")},
+        "retry": {"type": "integer", "description": "Milliseconds."},
+    },
+}
 _KEY = {"type": "http", "scheme": "bearer", "description": "An API key: `retinue keys create`."}
 
 
@@ -30,7 +38,7 @@ def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
     made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     found = list(operations)
     types = [kind for op in found for kind in op.returns.values() if not isinstance(kind, str)]
-    types += [Problem, EventFrame, DeltaFrame, ReconnectFrame]
+    types += [Problem, sse.EventFrame, sse.DeltaFrame, sse.ReconnectFrame]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_anything, ref_template=_REF)
     known = iter(schemas)
     for op in found:
@@ -58,7 +66,8 @@ def _success(kind: object, schemas: "Iterable[dict[str, Any]]") -> dict[str, obj
     if kind == "":
         return {"description": "Done."}
     if isinstance(kind, str):
-        return {"description": "Done.", "content": {kind: {"schema": {"type": "string"}}}}
+        schema = _EVENT if kind == sse.MEDIA_TYPE else {"type": "string"}
+        return {"description": "Done.", "content": {kind: {"schema": schema}}}
     return {"description": "Done.", "content": {JSON: {"schema": next(iter(schemas))}}}
 
 

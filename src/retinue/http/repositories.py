@@ -18,7 +18,7 @@ from retinue.schema.errors import Denied, GitError, NotFound
 from retinue.schema.ids import DEFAULT_TENANT
 from retinue.sources.repository import secret
 from retinue.web import pages
-from retinue.web.auth import too_often
+from retinue.web.auth import slow_down, too_often
 from retinue.web.pages import Page
 from retinue.web.served import Served
 
@@ -63,7 +63,7 @@ async def list_repositories(who: Who, limit: Limit = 100, cursor: Cursor = None)
     return ok(pages.slice_of(_own(who), cursor, limit))
 
 
-@routes.on("POST", "/repositories/{name:path}/sync", "repos:write", Synced)
+@routes.on("POST", "/syncs/{name:path}", "repos:write", Synced)
 async def sync(who: Who, name: Name) -> Response:
     """Ask the repository's server for changes; the catalog has them when this answers."""
     _one(who, name)
@@ -113,5 +113,5 @@ def _verified(served: Served, repository: str, request: Request, body: bytes, no
             return verify(request.headers, body, secret(config, "webhook_secret", served.app.environ), now=now)
     except (Denied, GitError):
         pass
-    served.strangers.take(request.client.host if request.client else "", served.app.engine.runtime.clock.monotonic())
+    slow_down(served, request)
     raise Denied("no repository of this name has a secret that proves this delivery")

@@ -99,15 +99,15 @@ async def messages(who: Who, thread: str, limit: Limit = 100, cursor: Cursor = N
 async def events(
     who: Who,
     thread: str,
-    after: Annotated[str, Query(max_length=60_000, description="A sequence number, or an event's id.")] = "",
+    after: Annotated[str, Query(max_length=sse.LONGEST, pattern=sse.PLACES, description="A number, or an id.")] = "",
     tree: Annotated[bool, Query(description="Also its children's.")] = False,
     live: Annotated[bool, Query(description="False: end when the log was sent.")] = True,
-    last_event_id: Annotated[str, Header(max_length=60_000, description="Goes before `after`.")] = "",
+    last_event_id: Annotated[str, Header(max_length=sse.LONGEST, pattern=sse.PLACES)] = "",
 ) -> Response:
     """Server-sent events from any point: what is in the log, then what happens, deltas of text included."""
     row = await own_row(who.store, who.tenant, thread)
-    places = sse.positions(last_event_id or after, row.id)
-    return sse.EventStream(who.served, who.principal, row.id, after=places, tree=tree, live=live)
+    place = sse.places(last_event_id or after, row.id)
+    return sse.EventStream(who.served, who.principal, row.id, after=place, tree=tree, live=live)
 
 
 @routes.on("GET", "/threads/{thread}/children", "threads:read", Page[Child])

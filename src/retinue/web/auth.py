@@ -20,12 +20,9 @@ async def authorize(served: Served, request: Request, scope: str) -> Principal:
             so what exists can't be told from the answer.
     """
     now = served.app.engine.runtime.clock.monotonic()
-    address = request.client.host if request.client else ""
-    if wait := served.strangers.take(address, now, peek=True):
-        raise too_often(wait)
     principal = await served.keyring.verify(token_of(request))
     if principal is None:
-        served.strangers.take(address, now)
+        slow_down(served, request)
         raise Refused(
             401,
             "unauthorized",
@@ -44,6 +41,17 @@ async def authorize(served: Served, request: Request, scope: str) -> Principal:
 def token_of(request: Request) -> str:
     given = request.headers.get("authorization", "")
     return given.removeprefix(BEARER).strip() if given.startswith(BEARER) else ""
+
+
+def slow_down(served: Served, request: Request) -> None:
+    """Count a request that proved nothing. Only such are ever refused for it: many may share an address.
+
+    Raises:
+        Refused: 429, too many of them.
+    """
+    address = request.client.host if request.client else ""
+    if wait := served.limits.take(f"from {address}", served.app.engine.runtime.clock.monotonic()):
+        raise too_often(wait)
 
 
 def too_often(wait: float) -> Refused:

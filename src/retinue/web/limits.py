@@ -1,4 +1,4 @@
-"""How often somebody may ask: a token bucket for each key, and one for each address that fails to log in."""
+"""How often somebody may ask: a token bucket for each key, and for each address that shows none."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class Buckets:
         self._burst = float(burst)
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, name: str, now: float, *, peek: bool = False) -> float:
-        """Take one; seconds to wait when there is none. `peek` only looks."""
+    def take(self, name: str, now: float) -> float:
+        """Take one; seconds to wait when there is none."""
         bucket = self._buckets.get(name)
         if bucket is None:
             if len(self._buckets) >= _MOST:
@@ -30,7 +30,7 @@ class Buckets:
         bucket.at = now
         if bucket.tokens < 1.0:
             return (1.0 - bucket.tokens) / self._rate
-        bucket.tokens -= 0.0 if peek else 1.0
+        bucket.tokens -= 1.0
         return 0.0
 
     def _forget(self, now: float) -> None:

@@ -14,9 +14,6 @@ from retinue.web.syncing import Syncing
 if TYPE_CHECKING:
     from retinue.web.sse import EventStream
 
-_STRANGERS = (2.0, 20)
-"""How often an address may fail to log in."""
-
 
 @dataclass(slots=True, kw_only=True)
 class Served:
@@ -24,8 +21,8 @@ class Served:
     settings: ServeSettings
     keyring: Keyring
     limits: Buckets
+    """Of keys, and of addresses that show none."""
     syncing: Syncing
-    strangers: Buckets = field(default_factory=lambda: Buckets(*_STRANGERS))
     instance: str
     """Names this process among those that have answered requests."""
     streams: "set[EventStream]" = field(default_factory=set["EventStream"])

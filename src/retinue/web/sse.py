@@ -1,8 +1,8 @@
 """Threads as server-sent events: replay from any point, then live, until the reader goes.
 
-An event of the log has the id `thread:seq`; in the stream of a tree the positions of
-the other threads follow it, so that one `Last-Event-ID` says where a reader stands in
-all of them. Deltas have no id: who comes again gets the text so far.
+An event of the log has the id `thread:seq`; in the stream of a tree the places in the
+other threads follow it, named shortly, so that one `Last-Event-ID` says where a reader
+stands in all of them. Deltas have no id: who comes again gets the text so far.
 
 Nothing is queued for a reader. A slow one holds up nobody but itself: it is sent what
 the log has when it is ready for more.
@@ -31,10 +31,14 @@ from retinue.web.served import Served
 log = logging.getLogger("retinue.web")
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 1000
-_POSITION = re.compile(r"([0-9a-f-]{36}):(\d{1,15})")
+PLACES = r"^[0-9a-f:,-]*$"
+LONGEST = 16_000
+"""Characters of a place; enough for a tree of a thousand threads."""
+_PLACE = re.compile(r"([0-9a-f-]{13})[0-9a-f-]*:(\d{1,15})")
 _FAREWELL_SECONDS = 1.0
 
-Positions = Mapping[ThreadId, Seq]
+Places = Mapping[str, Seq]
+"""The first 13 characters of a thread's id → what was seen of it."""
 
 
 class EventFrame(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +71,7 @@ class ReconnectFrame(msgspec.Struct, frozen=True, kw_only=True):
     """The last id that was sent; give it as `Last-Event-ID`."""
 
 
-def positions(text: str, thread: ThreadId) -> dict[ThreadId, Seq]:
+def places(text: str, thread: ThreadId) -> dict[str, Seq]:
     """Where a reader stands: a number is a place in the thread itself, else ids as we sent them.
 
     Raises:
@@ -77,17 +81,20 @@ def positions(text: str, thread: ThreadId) -> dict[ThreadId, Seq]:
     if not text:
         return {}
     if text.isascii() and text.isdigit() and len(text) <= 15:
-        return {thread: int(text)}
-    found = [_POSITION.fullmatch(one) for one in text.split(",")]
-    places = {ThreadId(one[1]): int(one[2]) for one in found if one is not None}
+        return {_short(thread): int(text)}
+    found = [_PLACE.fullmatch(one) for one in text.split(",")]
+    places = {one[1]: int(one[2]) for one in found if one is not None}
     if len(places) != len(found):
         raise UsageError(f"{text[:80]!r} is no place in a log", hint="give a number, or the last event's id")
     return places
 
 
-def position_text(last: ThreadId, places: Positions) -> str:
-    others = (f",{thread}:{seq}" for thread, seq in places.items() if thread != last)
-    return f"{last}:{places.get(last, 0)}{''.join(others)}"
+def _text(thread: ThreadId, seq: Seq, others: Places) -> str:
+    return f"{thread}:{seq}" + "".join(f",{name}:{at}" for name, at in others.items() if name != _short(thread))
+
+
+def _short(thread: ThreadId) -> str:
+    return thread[:13]
 
 
 class EventStream(Response):
@@ -107,7 +114,7 @@ class EventStream(Response):
         principal: Principal,
         thread: ThreadId,
         *,
-        after: Positions,
+        after: Places,
         tree: bool = False,
         until_done: bool = False,
         live: bool = True,
@@ -120,7 +127,7 @@ class EventStream(Response):
         self._until_done = until_done
         self._live = live
         self._places = dict(after)
-        self._last = thread
+        self._last = ""
         self._pump: asyncio.Task[str] | None = None
 
     def end(self) -> None:
@@ -159,15 +166,14 @@ class EventStream(Response):
         why = self._pump.result() if not self._pump.cancelled() and error is None else "the server ends this stream"
         last = b""
         if why:
-            place = position_text(self._last, self._places) if self._places else ""
-            frame = ReconnectFrame(why=why, after=place)
+            frame = ReconnectFrame(why=why, after=self._last)
             last = b"retry: %d\nevent: reconnect\ndata: %b\n\n" % (RETRY_MS, msgspec.json.encode(frame))
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _run(self, send: Send) -> str:
         """Send until there is nothing more to send; why the reader should come again, or nothing."""
         engine, beat = self._served.app.engine, self._served.settings.heartbeat
-        after = 0 if self._tree else self._places.get(self._thread, 0)
+        after = 0 if self._tree else self._places.get(_short(self._thread), 0)
         items = engine.attend(self._thread, after=after, tree=self._tree, deltas=self._live, idle=beat)
         clock = engine.runtime.clock.monotonic
         done = False  # of children, more may follow in the log
@@ -181,33 +187,35 @@ class EventStream(Response):
                         continue
                     if not await self._served.keyring.still_good(self._principal.key):
                         return "the key is no longer good"
-                elif isinstance(item, Happened) and item.seq <= self._places.get(item.thread, 0):
+                elif isinstance(item, Happened) and item.seq <= self._places.get(_short(item.thread), 0):
                     continue
-                frame = b": \n\n" if item is None else self._frame(item)
+                place = self._place(item) if isinstance(item, Happened) else ""
+                frame = b": \n\n" if item is None else _frame(item, place)
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
                 quiet_since = clock()
                 if isinstance(item, Happened):
-                    self._places[item.thread], self._last = item.seq, item.thread
+                    self._places[_short(item.thread)], self._last = item.seq, place
                     done = done or (self._until_done and item.thread == self._thread and _ends_run(item.event))
         return ""
 
-    def _frame(self, item: Happened | Piece) -> bytes:
-        if isinstance(item, Piece):
-            delta = DeltaFrame(
-                thread=item.thread,
-                event=item.event,
-                attempt=item.attempt,
-                kind=item.kind,
-                offset=item.offset,
-                text=item.text,
-            )
-            return b"event: delta\ndata: %b\n\n" % msgspec.json.encode(delta)
-        place = f"{item.thread}:{item.seq}"
-        if self._tree:
-            place = position_text(item.thread, {**self._places, item.thread: item.seq})
-        frame = EventFrame(thread=item.thread, seq=item.seq, path=item.path, event=shown(item.event))
-        name = str(type(item.event).__struct_config__.tag)
-        return f"id: {place}\nevent: {name}\ndata: ".encode() + msgspec.json.encode(frame) + b"\n\n"
+    def _place(self, item: Happened) -> str:
+        return _text(item.thread, item.seq, self._places if self._tree else {})
+
+
+def _frame(item: Happened | Piece, place: str) -> bytes:
+    if isinstance(item, Piece):
+        delta = DeltaFrame(
+            thread=item.thread,
+            event=item.event,
+            attempt=item.attempt,
+            kind=item.kind,
+            offset=item.offset,
+            text=item.text,
+        )
+        return b"event: delta\ndata: %b\n\n" % msgspec.json.encode(delta)
+    frame = EventFrame(thread=item.thread, seq=item.seq, path=item.path, event=shown(item.event))
+    name = str(type(item.event).__struct_config__.tag)
+    return f"id: {place}\nevent: {name}\ndata: ".encode() + msgspec.json.encode(frame) + b"\n\n"
 
 
 def _ends_run(event: AnyEvent) -> bool:
