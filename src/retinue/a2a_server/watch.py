@@ -107,7 +107,9 @@ class _Draft:
         if not self.text:
             return updates
         said = [u for u in updates if isinstance(u, TaskArtifactUpdateEvent) and u.artifact.artifact_id == RESULT]
-        if said and [part.text for part in said[0].artifact.parts] == [self.text]:
+        whole = "".join(part.text for part in said[0].artifact.parts) if said else ""
+        if whole.startswith(self.text):
+            self.held += whole.removeprefix(self.text)
             return [*self._flush(fold, last=True), *(u for u in updates if u is not said[0])]
         return updates if fold.ended or not self.held else [*self._flush(fold, last=False), *updates]
 
