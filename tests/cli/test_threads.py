@@ -90,8 +90,9 @@ def test_the_tree_shows_every_child_and_what_it_waits_for(scripted: Setup, run: 
 @pytest.mark.spec("RUN-12")
 def test_a_fork_goes_its_own_way_from_any_step(run: Run, thread: str, scripted: Setup) -> None:
     (scripted.project / "prompt.md").write_text("You are another.")
+    end = msgspec.json.decode(run("threads", "show", thread, "--json").stdout)["conversation"][-1]["seq"]
 
-    forked = run("threads", "fork", thread, "--at", "9", "--message", "and now?", "--prompt-file", "prompt.md")
+    forked = run("threads", "fork", thread, "--at", str(end), "--message", "and now?", "--prompt-file", "prompt.md")
 
     id = forked.stdout.strip()
     assert scripted.wait(id)["result"] == "Again."

@@ -151,9 +151,11 @@ def wait(ctx: click.Context, *, id: str, timeout: float | None, as_json: bool) -
 
     async def main() -> int:
         async with opened(settings_here(), drive=True) as app:
-            thread = await find_thread(app.engine.runtime.store, id)
-            state = await app.engine.state(thread)
-            after = state.run.seq if state.run else 0
+            store = app.engine.runtime.store
+            thread = await find_thread(store, id)
+            row, state = await row_of(store, thread), await app.engine.state(thread)
+            began = state.run.seq if state.run else 0
+            after = row.head if row.inbox_head > row.drained else began
             try:
                 async with asyncio.timeout(timeout):
                     completion = await app.engine.wait(thread, after=after)
