@@ -87,6 +87,17 @@ def test_the_tree_shows_every_child_and_what_it_waits_for(scripted: Setup, run: 
     assert len(scripted.threads("--all")) == 3
 
 
+@pytest.mark.spec("OBS-04")
+def test_a_tree_is_drawn_again_until_it_is_over(scripted: Setup) -> None:
+    scripted.agent("slow", always={"text": "At last.", "latency": 1.5})
+    thread = scripted.retinue("run", "slow", "go", "--detach", code=0).stdout.strip()
+
+    drawn = scripted.retinue("threads", "tree", thread, "--watch", code=0).stdout.splitlines()
+
+    assert "completed" in drawn[-1]
+    assert all("completed" not in line for line in drawn[:-1])
+
+
 @pytest.mark.spec("RUN-12")
 def test_a_fork_goes_its_own_way_from_any_step(run: Run, thread: str, scripted: Setup) -> None:
     (scripted.project / "prompt.md").write_text("You are another.")

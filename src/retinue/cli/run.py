@@ -87,7 +87,10 @@ def run(
             )
             if detach:
                 ensure_driver(settings)
-                print_json({"thread": thread}) if as_json else click.echo(thread)
+                if as_json:
+                    print_json({"thread": thread})
+                else:
+                    click.echo(thread)
                 return 0
             return await in_front(app, settings, thread, asks=not no_input, as_json=as_json)
 

@@ -55,15 +55,17 @@ def resume(ctx: click.Context, *, id: str | None, everything: bool, detach: bool
             for thread in threads:
                 await resume_tree(engine, thread)
             ensure_driver(settings)
-            print_json({"threads": threads}) if as_json else _say_all(threads)
+            _tell({"threads": threads}, "\n".join(threads), as_json=as_json)
             return 0
 
     ctx.exit(asyncio.run(main()))
 
 
-def _say_all(threads: list[ThreadId]) -> None:
-    for thread in threads:
-        click.echo(thread)
+def _tell(value: object, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(value)
+    elif text:
+        click.echo(text)
 
 
 def _control(name: str, help: str, act: Callable[["Retinue", ThreadId, str], Awaitable[None]]) -> click.Command:
@@ -75,7 +77,7 @@ def _control(name: str, help: str, act: Callable[["Retinue", ThreadId, str], Awa
     @json_option
     def command(*, id: str, reason: str, as_json: bool) -> None:
         status = asyncio.run(_steer(id, lambda app, thread: act(app, thread, reason), stops=True))
-        print_json(status) if as_json else click.echo(f"{status['thread']} {status['status']}")
+        _tell(status, f"{status['thread']} {status['status']}", as_json=as_json)
 
     return command
 
@@ -136,7 +138,7 @@ def message(*, id: str, text: str, silent: bool, as_json: bool) -> None:
     """Say TEXT, or what is piped in for `-`, to the thread ID: it joins the run under way or starts one."""
     said = with_stdin(text) if text == "-" else text
     status = asyncio.run(_steer(id, lambda app, thread: app.engine.send(thread, said, silent=silent)))
-    print_json(status) if as_json else click.echo(f"{status['thread']} {status['status']}")
+    _tell(status, f"{status['thread']} {status['status']}", as_json=as_json)
 
 
 @click.command
@@ -161,7 +163,7 @@ def wait(ctx: click.Context, *, id: str, timeout: float | None, as_json: bool) -
                     completion = await app.engine.wait(thread, after=after)
             except TimeoutError:
                 raise RetinueError(f"thread {thread} is not done after {timeout:g} s") from None
-            print_json(completion) if as_json else click.echo(result_text(completion.result))
+            _tell(completion, result_text(completion.result), as_json=as_json)
             return CODES[completion.status]
 
     ctx.exit(asyncio.run(main()))
@@ -203,4 +205,4 @@ def fork(
             return forked
 
     forked = asyncio.run(main())
-    print_json({"thread": forked}) if as_json else click.echo(forked)
+    _tell({"thread": forked}, forked, as_json=as_json)

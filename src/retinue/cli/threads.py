@@ -1,6 +1,7 @@
 """`retinue threads`: what threads there are, what was said in them, and what they cost."""
 
 import asyncio
+import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -174,7 +175,8 @@ async def _tree(store: Store, id: str, *, keep: bool, as_json: bool) -> None:
     drawn = ""
     while True:
         node = await app_threads.tree_of(store, thread, now=time.time())
-        text = "\n".join(tree_lines(node))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        text = "\n".join(line[:width] for line in tree_lines(node))
         if as_json:
             print_json(node)
         elif text != drawn:
@@ -189,7 +191,8 @@ async def _tree(store: Store, id: str, *, keep: bool, as_json: bool) -> None:
 
 def tree_lines(node: views.Node, first: str = "", rest: str = "") -> Iterator[str]:
     agent = f"{node.agent}@{node.commit[:8]}" if node.commit else node.agent
-    cap = f" of {money(node.caps.cost)}" if node.caps.cost is not None else ""
+    cap = f" +{money(node.reserved_cost)}" if node.reserved_cost else ""
+    cap += f" of {money(node.caps.cost)}" if node.caps.cost is not None else ""
     parts = [agent if node.name == node.agent else f"{node.name}: {agent}", node.status, f"{node.steps} steps"]
     parts += [f"{amount(node.tokens)} tokens", money(node.cost) + cap, duration(node.seconds), node.id[:8]]
     parts += [f"“{node.said}”"] * bool(node.said) + [f"waits for {node.waits_for}"] * bool(node.waits_for)
