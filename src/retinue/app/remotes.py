@@ -21,6 +21,8 @@ from retinue.schema.events.union import AnyEvent
 from retinue.schema.message import Turn
 
 if TYPE_CHECKING:
+    from a2a.types.a2a_pb2 import Message
+
     from retinue.remotes.a2a.connection import Connections
     from retinue.remotes.a2a.model import RemoteModel
 
@@ -32,7 +34,7 @@ class RemoteAgents:
         self._settings, self._environ = settings, environ
         self._connections: Connections | None = None
         self._models: dict[str, RemoteModel] = {}
-        self._running: dict[str, str] = {}
+        self._running: dict[str, Message] = {}
         self._cancels: set[asyncio.Task[None]] = set()
 
     @property
@@ -78,9 +80,9 @@ class RemoteAgents:
             return
         for event in events:
             if isinstance(event, RunCompleted | RunFailed):
-                task = self._running.pop(state.last_message or "", "") or self._waiting(state)
-                if task and event.completion.reason in ("aborted", "terminated", "timeout"):
-                    cancel = asyncio.create_task(self.model(definition).cancel(task))
+                sent = self._running.pop(state.last_message or "", None) or self._waiting(state)
+                if sent is not None and event.completion.reason in ("aborted", "terminated", "timeout"):
+                    cancel = asyncio.create_task(self.model(definition).cancel(sent))
                     self._cancels.add(cancel)
                     cancel.add_done_callback(self._cancels.discard)
 
@@ -89,11 +91,14 @@ class RemoteAgents:
         if self._connections is not None:
             await self._connections.close()
 
-    def _waiting(self, state: State) -> str:
+    def _waiting(self, state: State) -> "Message | None":
+        """The task of an earlier process that waits for an answer."""
+        from a2a.types.a2a_pb2 import Message
+
         from retinue.remotes.a2a.model import kept_in
 
         kept = kept_in([Turn(role="assistant", parts=state.answer.parts)]) if state.answer else None
-        return kept.task if kept is not None and kept.open else ""
+        return Message(task_id=kept.task) if kept is not None and kept.open else None
 
     def _secret(self, name: str, url: str) -> str | None:
         pairs = [pair for file in self._settings.trusted for pair in file.remote_env.items()]

@@ -30,14 +30,14 @@ _GOES_ON = frozenset({TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUB
 
 
 class Exchange:
-    def __init__(self, definition: AgentDefinition, connections: Connections, found: Callable[[str], None]) -> None:
+    def __init__(self, definition: AgentDefinition, connections: Connections, note: Message) -> None:
         """
         Args:
             definition: The remote agent.
             connections: Its card and client.
-            found: Told the task's id as soon as it is known.
+            note: Gets the task's id as soon as it is known.
         """
-        self._definition, self._connections, self._found = definition, connections, found
+        self._definition, self._connections, self._note = definition, connections, note
 
     async def send(self, message: Message, tell: Callable[[str], None]) -> Sent:
         """Returns a task that ended or wants input, or the message that answers alone.
@@ -51,7 +51,7 @@ class Exchange:
         while True:
             try:
                 if task is None and not asked_before:
-                    task, asked_before = await self._known(held, message), True
+                    task, asked_before = await self.known(held, message), True
                 got = await self._follow(held, message, task, tell)
                 if isinstance(got, Message) or got.status.state not in _GOES_ON:
                     return got
@@ -65,7 +65,7 @@ class Exchange:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 5.0)
 
-    async def _known(self, held: Connection, message: Message) -> Task | None:
+    async def known(self, held: Connection, message: Message) -> Task | None:
         """The task that this message belongs to, if the remote has it already."""
         try:
             if message.task_id:
@@ -91,7 +91,7 @@ class Exchange:
             request.configuration.return_immediately = not streams
             events = held.client.send_message(request)
         else:
-            self._found(task.id)
+            self._note.task_id = task.id
             events = held.client.subscribe(SubscribeToTaskRequest(id=task.id))
         try:
             heard = await self._listen(events, task, tell)
@@ -114,7 +114,7 @@ class Exchange:
                     return event.message
                 case "task":
                     task = event.task
-                    self._found(task.id)
+                    self._note.task_id = task.id
                 case "status_update":
                     update = event.status_update
                     task = task or Task(id=update.task_id, context_id=update.context_id)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import aiohttp
 import httpx
 
 from retinue.net.client import GuardedClient
@@ -48,7 +49,7 @@ class _Body(httpx.AsyncByteStream):
         try:
             async for piece in self._pieces:
                 yield piece
-        except FetchFailed as error:
+        except (FetchFailed, aiohttp.ClientError) as error:
             raise httpx.ReadError(str(error)) from error
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ what is asked, so a request that is repeated after a crash finds its task instea
 import asyncio
 import base64
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from uuid import NAMESPACE_URL, uuid5
 
@@ -33,6 +34,7 @@ ASK = "request_user_input"
 _SUCCESS = TaskState.TASK_STATE_COMPLETED
 _ASKING = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 _INLINE = 20_000
+_CANCEL_SECONDS = 15.0
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +55,12 @@ class RemoteModel:
     window = 100_000_000
     max_output = 0
 
-    def __init__(self, definition: AgentDefinition, connections: Connections, running: dict[str, str]) -> None:
+    def __init__(self, definition: AgentDefinition, connections: Connections, running: dict[str, Message]) -> None:
         """
         Args:
             definition: Of kind remote.
             connections: Where its card and client come from.
-            running: Message id → remote task, kept until the run ends; whoever cancels looks here.
+            running: Our message's id → what was sent for it, its task where known; whoever cancels looks here.
         """
         self.name = f"a2a/{definition.id}"
         self._definition = definition
@@ -82,7 +84,7 @@ class RemoteModel:
         kept = kept_in(turns) or Kept(context=_id(f"{self._definition.id}/{request.message_id or ''}"))
         refused = [p for p in last.parts if isinstance(p, Outcome) and p.tool == ASK and p.status != "ok"]
         if kept.open and refused:
-            await self.cancel(kept.task)
+            await self.cancel(Message(task_id=kept.task))
             return self._end(kept, f"The agent asked, and nobody answered: {refused[0].text}", "FAILED", tools)
         message = Message(
             message_id=_id(f"{kept.context}/{len(turns)}/{sha256(request.turns[-1].data).hexdigest()}"),
@@ -92,7 +94,8 @@ class RemoteModel:
             parts=_said(last.parts),
         )
         place = request.message_id or message.message_id
-        exchange = Exchange(self._definition, self._connections, lambda task: self._running.__setitem__(place, task))
+        self._running[place] = Message(message_id=message.message_id, context_id=kept.context, task_id=message.task_id)
+        exchange = Exchange(self._definition, self._connections, self._running[place])
         try:
             got = await exchange.send(message, lambda text: _tell(on_delta, text))
         except ModelError:
@@ -101,16 +104,15 @@ class RemoteModel:
             raise ModelError(f"{error.message}; {error.hint}" if error.hint else error.message) from error
         return self._answer(kept, got, tools)
 
-    async def cancel(self, task: str) -> None:
-        """Cancel travels: best effort, because the remote may be gone."""
-        if not task:
-            return
-        try:
-            async with asyncio.timeout(15):
+    async def cancel(self, message: Message) -> None:
+        """Cancel what a message started. Best effort: the remote may be gone, or not know it."""
+        exchange = Exchange(self._definition, self._connections, message)
+        with suppress(RetinueError, A2AError, TimeoutError, NotImplementedError):
+            async with asyncio.timeout(_CANCEL_SECONDS):
                 held = await self._connections.get(self._definition)
-                await held.client.cancel_task(CancelTaskRequest(id=task))
-        except (A2AError, TimeoutError, NotImplementedError):
-            return
+                found = None if message.task_id else await exchange.known(held, message)
+                if id := message.task_id or (found.id if found else ""):
+                    await held.client.cancel_task(CancelTaskRequest(id=id))
 
     def _answer(self, kept: Kept, got: Sent, tools: tuple[str, ...]) -> Answer:
         if isinstance(got, Message):
