@@ -1,7 +1,7 @@
 """What tests of trees of threads share: scripts in few words, and looking at logs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from retinue.app.retinue import Retinue
 from retinue.models.script import CallTool, Say
@@ -22,7 +22,7 @@ def call(tool: str, **arguments: object) -> Say:
     return Say(calls=(CallTool(tool, arguments),))
 
 
-def calls(*made: tuple[str, dict[str, object]]) -> Say:
+def calls(*made: tuple[str, Mapping[str, object]]) -> Say:
     return Say(calls=tuple(CallTool(tool, arguments) for tool, arguments in made))
 
 
