@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trust": ("retinue.cli.agent_trust:trust", "Let agents of this project's folders run."),
     "create": ("retinue.cli.agent_records:create", "Add a custom agent to the database."),
     "update": ("retinue.cli.agent_records:update", "Change a custom agent of the database."),
+    "add-remote": ("retinue.cli.remote:add_remote", "Add an agent of another server, over A2A."),
+    "sign-in": ("retinue.cli.remote:sign_in", "Sign in to a remote agent with OAuth2."),
     "delete": ("retinue.cli.agent_records:delete", "Remove a custom agent from the database."),
 }
 
