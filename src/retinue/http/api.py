@@ -17,7 +17,7 @@ from retinue.http import agents, health, keys, memory, questions, repositories, 
 from retinue.http.openapi import document
 from retinue.http.routing import Guarded, Operation, Routes
 from retinue.schema.errors import RetinueError
-from retinue.web.problem import Fault, answer, respond
+from retinue.web.problem import Fault, answer, internal, respond
 from retinue.web.served import Served
 
 SUBJECTS: tuple[Routes, ...] = (
@@ -66,6 +66,7 @@ def api(served: Served) -> FastAPI:
     app.add_exception_handler(RetinueError, _expected)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _bug)
     return app
 
 
@@ -116,6 +117,10 @@ def _methods(request: Request) -> set[str]:
     routes: Sequence[BaseRoute] = request.app.router.routes
     fits = [r for r in routes if isinstance(r, Route) and r.matches(request.scope)[0] is not Match.NONE]
     return {method for route in fits if route.path == fits[0].path for method in route.methods or ()}
+
+
+async def _bug(_: Request, __: Exception) -> Response:
+    return internal()
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

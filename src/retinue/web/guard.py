@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retinue.schema.errors import RetinueError
-from retinue.web.problem import Refused, answer, respond
+from retinue.web.problem import Refused, answer, internal
 from retinue.web.served import Served
 
 log = logging.getLogger("retinue.web")
@@ -53,8 +53,7 @@ class Guard:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not reply.status:
-                text = "An internal error. The details are in the server's log."
-                await respond(500, "internal", text)(scope, receive, reply)
+                await internal()(scope, receive, reply)
         finally:
             self._count(scope, reply.status, time.perf_counter() - began)
 

@@ -79,6 +79,11 @@ def answer(error: RetinueError) -> Response:
     return respond(status, error.code, error.message, hint=error.hint, faults=faults, headers=headers)
 
 
+def internal() -> Response:
+    """The response to a bug, whose details are for the log."""
+    return respond(500, "internal", "An internal error. The details are in the server's log.")
+
+
 def respond(
     status: int,
     code: str,
