@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 from a2a.client.client import Client
@@ -30,12 +31,15 @@ from a2a.utils.errors import (
 )
 
 from retinue.app.settings import ServeSettings
+from retinue.asgi.app import create
 from retinue.models.script import CallTool, Say
 from retinue.runtime.follow import Happened
 from retinue.schema.agent import OutputSpec
 from retinue.schema.events.people import QuestionAsked
 from retinue.schema.ids import ThreadId
-from support.a2a import a2a_server, agent
+from retinue.testing.harness import scripted_app
+from retinue.web.served import served
+from support.a2a import a2a_server, agent, listening
 
 pytestmark = pytest.mark.spec("API-05")
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
@@ -287,3 +291,19 @@ async def test_a_task_survives_the_server(tmp_path: Path) -> None:
         answered = await sent(await server.client("asker"), message("yes", id="m2", task=asked.id))
     assert (answered.id, answered.context_id) == (asked.id, asked.context_id)
     assert answered.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_the_server_of_all_surfaces_wants_an_api_key(tmp_path: Path) -> None:
+    async with scripted_app(tmp_path, ["Good day."], agents=[agent("one")]) as app:
+        serving = served(app, ServeSettings())
+        token = (await serving.keyring.create("partner", ["threads:write"])).token
+        async with listening(create(serving)) as port, httpx.AsyncClient(trust_env=False) as http:
+            url = f"http://127.0.0.1:{port}"
+            body = {"message": {"role": "ROLE_USER", "parts": [{"text": "hi"}], "messageId": "m"}}
+            card = (await http.get(f"{url}/a2a/one/.well-known/agent-card.json")).json()
+            refused = await http.post(f"{url}/a2a/one/message:send", json=body)
+            headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
+            done = await http.post(f"{url}/a2a/one/message:send", json=body, headers=headers)
+            serving.close()
+    assert (card["name"], refused.status_code) == ("one", 401)
+    assert done.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"

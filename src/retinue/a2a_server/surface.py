@@ -9,14 +9,15 @@ Protocol 1.0, and 0.3 where `serve.a2a_03` says so. Which agent a path means is 
 because ids hold slashes and the catalog changes while the server runs; the rest is the SDK's.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from a2a.server.routes.rest_routes import create_rest_routes
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Router
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from retinue.a2a_server.callers import SCOPE_KEY, Authenticate, Call, Caller, ContextBuilder
@@ -48,6 +49,28 @@ def with_keys(served: Served) -> Authenticate:
     return authenticate
 
 
+def surface(served: Served) -> Sequence[BaseRoute]:
+    """The routes of a server with API keys; it is open until the server closes."""
+    made, opened = A2aSurface(served.app, with_keys(served)), asyncio.Event()
+
+    async def serve() -> None:
+        async with made:
+            opened.set()
+            await served.closing.wait()
+
+    serving = asyncio.create_task(serve())
+
+    class Opened:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            if serving.done():
+                raise Refused(503, "closing", "the server is closing", headers={"Retry-After": "1"})
+            await opened.wait()
+            await made(scope, receive, send)
+
+    app = Opened()
+    return [*(Route(path, app) for path in (CARD, _OLD_CARD, PREFIX)), Mount(PREFIX, app)]
+
+
 class A2aSurface:
     """Use as an async context manager around serving: it delivers push notifications meanwhile."""
 
@@ -73,10 +96,6 @@ class A2aSurface:
     async def __aexit__(self, *_: object) -> None:
         await self._pushes.stop()
         await self._client.__aexit__()
-
-    @staticmethod
-    def serves(path: str) -> bool:
-        return path in (CARD, _OLD_CARD, PREFIX) or path.startswith(f"{PREFIX}/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)

@@ -17,7 +17,7 @@ from retinue.web.served import Served
 
 Surface = Callable[[Served], Sequence[BaseRoute]]
 
-SURFACES: tuple[str, ...] = ("retinue.http.api:surface",)
+SURFACES: tuple[str, ...] = ("retinue.a2a_server.surface:surface", "retinue.http.api:surface")
 
 
 def create(served: Served) -> ASGIApp:

@@ -22,7 +22,7 @@ from retinue.schema.errors import ModelError, SettingsError
 from support.a2a import agent, listening
 
 pytestmark = pytest.mark.spec("REG-10")
-CARD = {
+CARD: dict[str, object] = {
     "name": "Locked",
     "description": "Behind a door.",
     "version": "1",
