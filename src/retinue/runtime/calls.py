@@ -177,7 +177,7 @@ async def _run_one(work: Work, item: Ready) -> None:
     tool, state = item.tool, item.state
     assert not isinstance(tool, SystemTool)
     override = work.state.pin.definition.tool_overrides.get(tool.spec.name, ToolOverride())
-    approved = item.inspection.targets if item.inspection and state.reply else ()
+    approved = item.inspection.targets if item.inspection else ()
     context = permit.context(work, state, override, approved=approved)
     started = work.runtime.clock.monotonic()
     try:

@@ -35,6 +35,7 @@ from retinue.schema.message import Outcome, Part, Text
 from retinue.schema.thread import SideName
 
 RESULT = "Subagent (reference: {reference}) has returned the following result:\n\n{text}"
+_STOPS = frozenset({"aborted", "terminated"})
 FAILURE = "Subagent (reference: {reference}) has reported a failure:\n\n{text}"
 
 
@@ -247,11 +248,22 @@ def _completed(work: Work, child: ChildState, report: inbox.ChildReport, complet
     result = Result(text=envelope(child, completion, paths), status="error" if failed else "ok")
     if _settle_waiting(work, report.child, result):
         return
-    if given.explicit_communication:
+    if given.explicit_communication or _stopped_from_here(work, child, completion):
         return
     text = completion.error if failed and completion.error else _text(completion.result)
     template = FAILURE if failed else RESULT
     say(work, id, template.format(reference=report.child, text=text) + attachments.listed(paths), report.child)
+
+
+def _stopped_from_here(work: Work, child: ChildState, completion: Completion) -> bool:
+    """Whether the child ended because its caller did: words about it would start the caller anew."""
+    return completion.reason in _STOPS and (_was_stopped(work) or child.started.blocking)
+
+
+def _was_stopped(work: Work) -> bool:
+    """The last run was cancelled, and with it every child that had something to do."""
+    run = work.state.run
+    return run is not None and run.completion is not None and run.completion.reason in _STOPS
 
 
 def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) -> str:
@@ -302,7 +314,7 @@ def cancel_child(work: Work, reference: ThreadId, reason: str) -> None:
 
 def start_queued(work: Work) -> None:
     """The oldest children that wait for a slot go, as many as there are slots; none while the caller is stopped."""
-    if work.state.status == "interrupted":
+    if work.state.status == "interrupted" or _was_stopped(work):
         return
     children = work.state.children.values()
     running = sum(map(_runs, children))

@@ -6,18 +6,21 @@ own tiers are gathered and where `ask` becomes a parked call.
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retinue.policy import taint
 from retinue.policy.calls import Authority, judge_call, judge_target
 from retinue.policy.files import Place
 from retinue.policy.filters import denied_outright as outright
+from retinue.policy.patterns import matches
 from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
-from retinue.ports.tool import Changes, Inspection, Op, Result, Target, Tool, ToolContext
+from retinue.ports.tool import Foreign, Inspection, Op, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
 from retinue.runtime.inquiry import inquire
 from retinue.runtime.state import CallState
+from retinue.sandbox.targets import resolve
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import QuestionAsked
 from retinue.schema.ids import Tenant, question_id
@@ -101,6 +104,7 @@ def context(
         sandbox=thread.sandbox,
         judge=lambda target: judge_target(judges, target, state.call.tool),
         approved=approved,
+        taints=tuple(sorted(work.state.taints)),
         env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
         progress=lambda text: live.add(work.thread, "output", text),
         ask=None if thread.people == "none" else lambda inquiry: inquire(work, state, inquiry),
@@ -116,11 +120,14 @@ async def refusal(
     if tool.spec.name in OWN_DATA:
         return None
     decision = await _judge(work, state, tool, arguments, inspection)
-    if decision.verdict == "allow":
-        return None
     if decision.verdict == "deny":
         return Result(status="denied", text=f"Denied: {decision.reason}.")
-    if state.reply is not None and state.question is not None and state.question.kind == "permission":
+    if inspection is not None and inspection.failure is not None:
+        return inspection.failure
+    if decision.verdict == "allow":
+        return None
+    asked = question_id(state.call.id, f"permission:{_digest(work, state, tool, inspection)}")
+    if state.reply is not None and state.question is not None and state.question.id == asked:
         if state.reply.scope != "deny":
             return None
         why = f" They said: {state.reply.answer}" if isinstance(state.reply.answer, str) else ""
@@ -131,7 +138,7 @@ async def refusal(
     work.record(
         QuestionAsked(
             at=work.now,
-            id=question_id(state.call.id, "permission"),
+            id=asked,
             call=state.call.id,
             kind="permission",
             prompt=f"{work.state.pin.definition.name} wants to use {tool.spec.name}: {tool.resource(arguments)}",
@@ -142,6 +149,12 @@ async def refusal(
         )
     )
     return None
+
+
+def _digest(work: "Work", state: CallState, tool: Tool, inspection: Inspection | None) -> str:
+    """What an approval binds to: the call and the files it was seen to lead to. Another file is another question."""
+    targets = inspection.targets if inspection else ()
+    return call_digest(tool.spec.name, state.call.arguments, work.state.pin.definition.hash, targets)
 
 
 def taints_of(work: "Work", tool: str, result: Result) -> set[str]:
@@ -160,25 +173,42 @@ async def _judge(
     definition, name = work.state.pin.definition, tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
-    decision = judge_call(authority(work), name, resource, targets=targets, cwd=folder, resolve=_resolved)
+    decision = judge_call(
+        authority(work), name, resource, targets=targets, cwd=folder, resolve=partial(_resolved, work)
+    )
     if decision.verdict == "ask" and await load_grants(work):
         digest = call_digest(name, state.call.arguments, definition.hash)
         decision = judge_call(
-            authority(work), name, resource, targets=targets, digest=digest, cwd=folder, resolve=_resolved
+            authority(work),
+            name,
+            resource,
+            targets=targets,
+            digest=digest,
+            cwd=folder,
+            resolve=partial(_resolved, work),
         )
-    gated = None
-    if work.state.taints:
-        policy = taint.policy_of(definition.taint)
-        gated = taint.gate(name, work.state.taints, policy, network=work.runtime.shell_network)
-    objections = [objection for objection in (_changed(tool), decision, gated) if objection]
+    objections = [objection for objection in (_changed(tool), decision, _gated(work, tool)) if objection]
     return strictest(objections) or decision
 
 
-def _resolved(op: Op, path: str) -> Target:
-    """A file that a command names, with its links followed: the sandbox keeps what a race would change."""
-    return Target(op=op, asked=path, path=os.path.realpath(path))
+def _gated(work: "Work", tool: Tool) -> Decision | None:
+    if not work.state.taints:
+        return None
+    policy, foreign = taint.policy_of(work.state.pin.definition.taint), _foreign(tool)
+    if foreign and foreign.confined and not any(matches(pattern, tool.spec.name) for pattern in policy.labels):
+        return None
+    return taint.gate(tool.spec.name, work.state.taints, policy, network=work.runtime.shell_network)
+
+
+def _resolved(work: "Work", op: Op, path: str) -> Target:
+    """A file that a command names, with its links followed."""
+    return resolve(op, path, work.state.thread.workspace)
 
 
 def _changed(tool: Tool) -> Decision | None:
-    why = tool.changed if hasattr(tool, "changed") and isinstance(tool, Changes) else ""
-    return Decision(verdict="ask", reason=why) if why else None
+    foreign = _foreign(tool)
+    return Decision(verdict="ask", reason=foreign.changed) if foreign and foreign.changed else None
+
+
+def _foreign(tool: Tool) -> Foreign | None:
+    return tool if hasattr(tool, "confined") and isinstance(tool, Foreign) else None

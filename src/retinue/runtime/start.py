@@ -50,15 +50,18 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         asked = [candidates(work, "a")[0].model]
         if definition.side_b is not None:
             asked.append(candidates(work, "b")[0].model)
-        if definition.mcp_servers or definition.inline_mcp_servers:
-            await tools_for(work, "a")
-    except (ModelError, SettingsError) as error:
+    except ModelError as error:
         work.record(event)
         return Finish(result="", status="FAILED", reason="error", error=error.message)
     event = msgspec.structs.replace(event, model=asked[0].name)
     if state.runs == 0 and definition.hooks:
         await hooked(work, definition.hooks, "after_thread_created", state.thread)
-    work.record(await _rendered(work, event))
+    try:
+        work.record(await _rendered(work, event))
+        await tools_for(work, "a")
+    except SettingsError as error:  # it names a server that nobody configured
+        work.record(*([] if work.state.running else [event]))
+        return Finish(result="", status="FAILED", reason="error", error=error.message)
     unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
     if unpriced and children.cost_capped(state):
         return children.unpriced(unpriced[0].name)

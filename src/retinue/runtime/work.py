@@ -5,10 +5,11 @@ durable in one commit. Whoever acts on the world flushes first.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import TracebackType
 
 from retinue.policy.calls import Authority
 from retinue.policy.rules import Tier
@@ -84,7 +85,7 @@ class Work:
         self._flushing = asyncio.Lock()
         """Calls that run at once settle at once; their commits go one after another."""
         self._mark = runtime.clock.monotonic()
-        self._deadline: asyncio.Timeout | None = None
+        self.deadline: asyncio.Timeout | None = None
         self.abort_asked = False
         self.looping = False
         """The guard against repetition tripped and nobody can be asked."""
@@ -222,30 +223,19 @@ class Work:
 
     # work in flight
 
-    @asynccontextmanager
-    async def abortable(self, seconds: float) -> AsyncGenerator[None]:
+    def abortable(self, seconds: float) -> "_Abortable":
         """Bound what happens inside by time, and let `abort` end it at once.
 
         Raises:
             TimeoutError: the time is up.
             Aborted: `abort` was called.
         """
-        if self.abort_asked:
-            raise Aborted
-        try:
-            async with asyncio.timeout(seconds) as self._deadline:
-                yield
-        except TimeoutError:
-            if self.abort_asked:
-                raise Aborted from None
-            raise
-        finally:
-            self._deadline = None
+        return _Abortable(self, seconds)
 
     @contextmanager
     def paused(self) -> Generator[None]:
         """The bound of `abortable` stands still: what is in flight waits for a person."""
-        deadline, loop = self._deadline, asyncio.get_running_loop()
+        deadline, loop = self.deadline, asyncio.get_running_loop()
         end = deadline.when() if deadline else None
         if deadline is None or end is None:
             yield
@@ -262,8 +252,8 @@ class Work:
     def abort(self) -> None:
         """Called from outside the task: end what is in flight; the loop then reads the inbox."""
         self.abort_asked = True
-        if self._deadline is not None:
-            self._deadline.reschedule(asyncio.get_running_loop().time())
+        if self.deadline is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time())
 
     # the conversation
 
@@ -275,6 +265,30 @@ class Work:
         context = build(model, side, [event for _, event in await read_log(self.runtime, self.thread)])
         cache.put(self.thread, side, context)
         return context
+
+
+class _Abortable:
+    """A class, because a generator would cost a step twice what it does."""
+
+    def __init__(self, work: Work, seconds: float) -> None:
+        self._work = work
+        self._timeout = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> None:
+        if self._work.abort_asked:
+            raise Aborted
+        self._work.deadline = await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._work.deadline = None
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            if self._work.abort_asked:
+                raise Aborted from None
+            raise
 
 
 async def read_log(runtime: Runtime, thread: ThreadId, after: Seq = 0) -> list[tuple[Seq, AnyEvent]]:
