@@ -1,17 +1,13 @@
 """The agent for the official compatibility kit, served as its users serve it: one command."""
 
 import asyncio
-import socket
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 
+from support.a2a import a2a_compat
+
 pytestmark = pytest.mark.spec("API-05")
-SERVE = Path(__file__).parents[2] / "examples" / "a2a-compat" / "serve.py"
 STATES = {
     "tck-complete-task": "COMPLETED",
     "tck-input-required": "INPUT_REQUIRED",
@@ -32,24 +28,9 @@ STATES = {
 }
 
 
-@asynccontextmanager
-async def served() -> AsyncGenerator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(sys.executable, str(SERVE), "--port", str(port), stdout=-1)
-    try:
-        assert process.stdout is not None
-        await process.stdout.readline()
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.communicate()
-
-
 async def test_every_prefix_of_the_kit_has_its_answer() -> None:
     transport = httpx.AsyncHTTPTransport(retries=5)
-    async with asyncio.timeout(60), served() as url, httpx.AsyncClient(transport=transport, timeout=20) as client:
+    async with asyncio.timeout(60), a2a_compat() as url, httpx.AsyncClient(transport=transport, timeout=20) as client:
         card = (await client.get(f"{url}/.well-known/agent-card.json")).json()
         address = card["supportedInterfaces"][0]["url"]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from retinue.schema.ids import DEFAULT_TENANT, AgentId, Tenant
 from retinue.testing.harness import QUICK, Scripts
 from retinue.web.problem import Refused
 
+SERVE = Path(__file__).parents[2] / "examples" / "a2a-compat" / "serve.py"
 TOKENS: Mapping[str, Caller] = {
     "alice": Caller(tenant=DEFAULT_TENANT, name="alice"),
     "bob": Caller(tenant=DEFAULT_TENANT, name="bob"),
@@ -117,3 +119,23 @@ async def a2a_server(
         AsyncExitStack() as held,
     ):
         yield Server(app, f"http://127.0.0.1:{port}", port, held)
+
+
+@asynccontextmanager
+async def a2a_compat() -> AsyncGenerator[str]:
+    """The example for the official compatibility kit, in a process of its own; its URL once it answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(sys.executable, str(SERVE), "--port", str(port), stdout=-1)
+    try:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        url = f"http://127.0.0.1:{port}"
+        transport = httpx.AsyncHTTPTransport(retries=8)  # it says where it is just before it listens
+        async with httpx.AsyncClient(transport=transport) as client:
+            await client.get(f"{url}/.well-known/agent-card.json")
+        yield url
+    finally:
+        process.terminate()
+        await process.communicate()
