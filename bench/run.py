@@ -48,6 +48,9 @@ def main() -> None:
     }
     (BENCH / "results").mkdir(exist_ok=True)
     (BENCH / "results/loops.json").write_text(json.dumps(results, indent=1) + "\n")
+    for program in ("many", "catalog", "permissions", "tools", "fanout", "serve", "taint"):
+        if (BENCH / f"{program}.py").exists() and not quick:
+            subprocess.run([sys.executable, str(BENCH / f"{program}.py")], check=False)
     write_report()
 
 
@@ -112,11 +115,14 @@ def run(command: list[object]) -> dict[str, float] | None:
 class mock:
     """The mock server in a process of its own, for as long as the block lasts."""
 
+    def __init__(self, latency: float = 0.0) -> None:
+        self._latency = latency
+
     def __enter__(self) -> int:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self._process = subprocess.Popen([sys.executable, str(BENCH / "mock.py"), str(port)])
+        self._process = subprocess.Popen([sys.executable, str(BENCH / "mock.py"), str(port), str(self._latency)])
         for _ in range(100):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

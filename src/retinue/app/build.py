@@ -22,6 +22,7 @@ from retinue.definition.code import CodeAgent
 from retinue.dispatch.local import LocalDispatcher
 from retinue.models.provider import from_environment
 from retinue.models.resolve import ProviderModels
+from retinue.net.settings import NetworkSettings
 from retinue.policy.redact import Redactor
 from retinue.policy.rules import Tier
 from retinue.ports.clock import Clock
@@ -109,7 +110,7 @@ async def build(parts: Parts) -> Built:
     runtime = Runtime(
         store=store,
         models=remotes.models(parts.models or providers),
-        toolbox=mcp.toolbox(_toolbox(parts, settings, database, clock)),
+        toolbox=mcp.toolbox(_toolbox(parts, settings, database, clock, data)),
         clock=clock,
         agents=agents,
         check=arguments.check,
@@ -127,7 +128,7 @@ async def build(parts: Parts) -> Built:
         sandbox=settings.sandbox.mode,
         shell_network=settings.sandbox.network or settings.sandbox.mode == "off",
         protected=_protected(settings, data),
-        hosts=frozenset(host for file in settings.trusted for host in file.network.allow),
+        hosts=_hosts(settings),
         redact=Redactor(_secrets(settings, parts.environ)),
         tuning=parts.tuning or Tuning(),
     )
@@ -185,7 +186,7 @@ def _definition(agent: AgentDefinition | CodeAgent) -> AgentDefinition:
     return msgspec.structs.replace(agent.definition, permissions=permissions)
 
 
-def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock) -> BuiltinTools:
+def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock, data: Path) -> BuiltinTools:
     given = [
         *parts.tools,
         *(tool for a in parts.agents if isinstance(a, CodeAgent) for tool in a.tools if isinstance(tool, Tool)),
@@ -195,9 +196,21 @@ def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock)
     return BuiltinTools(
         memory=database.memory,
         clock=clock,
-        settings=ToolSettings(limits=limits, sandbox_network=sandbox.network),
+        settings=ToolSettings(
+            limits=limits,
+            sandbox_network=sandbox.network,
+            hidden=tuple(str(data / name) for name in (Path(settings.database).name, "secret.key")),
+            protected=_protected(settings, data),
+            network=NetworkSettings(hosts=_hosts(settings)),
+            search_url=settings.tools.search_url,
+            checkers=settings.tools.checkers,
+        ),
         functions={tool.spec.name: tool for tool in given},
     )
+
+
+def _hosts(settings: Settings) -> frozenset[str]:
+    return frozenset(host for file in settings.trusted for host in file.network.allow)
 
 
 def _protected(settings: Settings, data: Path) -> tuple[str, ...]:

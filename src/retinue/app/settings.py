@@ -86,6 +86,13 @@ class NetworkSettings(_Section, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
 
 
+class ToolsSettings(_Section, frozen=True, kw_only=True):
+    search_url: str | None = None
+    """A SearXNG-compatible endpoint for websearch, `https://host/search`."""
+    checkers: Mapping[str, tuple[str, ...]] = {}
+    """What diagnostics runs, by file pattern; `{file}` is the file."""
+
+
 class ServeSettings(_Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8420
@@ -150,6 +157,7 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     mcp_servers: Mapping[str, McpServer] = {}
     sandbox: SandboxSettings | None = None
     network: NetworkSettings = NetworkSettings()
+    tools: ToolsSettings | None = None
     hooks: tuple[str, ...] = ()
     serve: ServeSettings | None = None
     telemetry: TelemetrySettings | None = None
@@ -246,6 +254,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def endpoints(self) -> tuple[OpenAIEndpoint, ...]:
         return tuple(pair for file in self.trusted for pair in file.endpoints)
+
+    @property
+    def tools(self) -> ToolsSettings:
+        return next((file.tools for file in reversed(self.trusted) if file.tools), ToolsSettings())
 
     @property
     def serve(self) -> ServeSettings:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _NO_OVERRIDE = ToolOverride()
+_MOST_KEPT = 1024
 _TOLD = 8
 """Problems named in one answer; a model mends these first."""
 
@@ -30,7 +31,7 @@ def check(text: str, spec: ToolSpec, override: ToolOverride = _NO_OVERRIDE) -> d
     if isinstance(parsed, str):
         return _rejected(spec, [parsed])
     try:
-        validator = _validator(msgspec.json.encode(spec.parameters))
+        validator = _validator_of(spec)
     except ValueError as error:
         return Rejected(message=f"`{spec.name}` can't be called: its schema is not valid JSON Schema ({error}).")
     arguments = {**override.default_arguments, **parsed}
@@ -63,6 +64,21 @@ def _parse(text: str) -> dict[str, object] | str:
         return msgspec.convert(value, dict[str, object])
     except msgspec.ValidationError:
         return f"the arguments must be a JSON object, not {_kind(value)}"
+
+
+_KEPT: dict[int, tuple[ToolSpec, "Validator"]] = {}
+"""By identity: a spec lives as long as its tool, and encoding its schema costs more than checking a call."""
+
+
+def _validator_of(spec: ToolSpec) -> "Validator":
+    held = _KEPT.get(id(spec))
+    if held is not None and held[0] is spec:
+        return held[1]
+    validator = _validator(msgspec.json.encode(spec.parameters))
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT[id(spec)] = (spec, validator)
+    return validator
 
 
 @lru_cache(maxsize=512)

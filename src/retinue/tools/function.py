@@ -43,6 +43,10 @@ class FunctionTool(Generic[P, R]):
         self._spec = spec
         self._arguments = arguments
         self._about = about
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        self._by_name = all(parameter.kind in named for parameter in self._signature.parameters.values())
+        self._async = inspect.iscoroutinefunction(function)
+        self._contexts = _context_parameters(function)
 
     @property
     def spec(self) -> ToolSpec:
@@ -63,7 +67,7 @@ class FunctionTool(Generic[P, R]):
         except msgspec.ValidationError as error:
             return Result(status="error", text=f"The arguments of `{self.spec.name}` do not fit: {error}")
         given = {name: getattr(values, name) for name in arguments}
-        given |= dict.fromkeys(_context_parameters(self._function), context)
+        given |= dict.fromkeys(self._contexts, context)
         try:
             return _result(await self._called(given))
         except Exception as error:
@@ -71,11 +75,15 @@ class FunctionTool(Generic[P, R]):
             return Result(status="error", text=f"{type(error).__name__}: {error}")
 
     async def _called(self, given: dict[str, object]) -> object:
+        call = functools.partial(_untyped(self._function), **given) if self._by_name else self._bound(given)
+        value = call() if self._async else await asyncio.to_thread(call)
+        return await value if inspect.isawaitable(value) else value
+
+    def _bound(self, given: dict[str, object]) -> Callable[[], R]:
+        """For functions with parameters that can't be given by name."""
         bound = self._signature.bind_partial()
         bound.arguments |= {name: given[name] for name in self._signature.parameters if name in given}
-        call = functools.partial(_untyped(self._function), *bound.args, **bound.kwargs)
-        value = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
-        return await value if inspect.isawaitable(value) else value
+        return functools.partial(_untyped(self._function), *bound.args, **bound.kwargs)
 
 
 @overload
