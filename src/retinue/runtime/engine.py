@@ -4,6 +4,7 @@ Everything here only admits and reads; driving is `run_thread`, which the
 dispatcher calls with a claim. So every method works in any process.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import msgspec
@@ -30,6 +31,8 @@ from retinue.schema.ids import DEFAULT_TENANT, QuestionId, Seq, Tenant, ThreadId
 from retinue.schema.message import Part, Text
 from retinue.schema.permission import Rule
 from retinue.schema.thread import People, SideName
+
+_LOOK_AGAIN = 0.05
 
 
 class Engine:
@@ -224,9 +227,11 @@ class Engine:
         if not self.drives:
             return await next_completion(self.runtime, thread, after)
         expected = self.runtime.live.expect(thread)
-        if await self._finished(thread):
-            return await next_completion(self.runtime, thread, after)
-        return await expected
+        while (rests := await self._rests(thread)) is None:
+            done, _ = await asyncio.wait((expected,), timeout=_LOOK_AGAIN)
+            if done:
+                break
+        return await next_completion(self.runtime, thread, after) if rests else await expected
 
     def follow(
         self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True
@@ -240,11 +245,13 @@ class Engine:
         """`follow`, with None when all was read and for every `idle` seconds without news."""
         return attend(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives, idle=idle)
 
-    async def _finished(self, thread: ThreadId) -> bool:
+    async def _rests(self, thread: ThreadId) -> bool | None:
+        """Whether the last run is over; None when it is, and what was said since may or may not start another."""
         row = await self.runtime.store.row(thread)
         if row is None:
             raise ThreadNotFound(f"there is no thread {thread}")
-        return row.listing.status in ("completed", "failed", "terminated") and row.inbox_head == row.drained
+        over = row.listing.status in ("completed", "failed", "terminated")
+        return None if over and row.inbox_head > row.drained else over
 
     async def log(self, thread: ThreadId) -> list[tuple[Seq, AnyEvent]]:
         log = await read_log(self.runtime, thread)
