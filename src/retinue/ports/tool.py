@@ -53,6 +53,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, object] = {}
     taints: tuple[str, ...] = ()
     """Labels this data carries: private, untrusted."""
+    labelled: bool = False
+    """`taints` are all its labels: the table of tools adds none."""
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,12 +143,17 @@ class Inspects(Protocol):
 
 
 @runtime_checkable
-class Changes(Protocol):
-    """A tool that may turn into another one after people have approved it."""
+class Foreign(Protocol):
+    """A tool of a program that others run or wrote."""
 
     @property
     def changed(self) -> str:
-        """Why a person must be asked whatever was granted before; empty when nothing changed."""
+        """Why a person must be asked whatever was granted before; empty when the tool is what it always was."""
+        ...
+
+    @property
+    def confined(self) -> bool:
+        """Its program is in a sandbox without a network, so nothing that it is told leaves the machine."""
         ...
 
 

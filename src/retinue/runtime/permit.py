@@ -159,7 +159,7 @@ def _digest(work: "Work", state: CallState, tool: Tool, inspection: Inspection |
 
 def taints_of(work: "Work", tool: str, result: Result) -> set[str]:
     """Labels that a result puts on the thread: the tool's own word and the table's."""
-    if result.status != "ok":
+    if result.status != "ok" or result.labelled:
         return set(result.taints)
     policy = taint.policy_of(work.state.pin.definition.taint)
     network = result.metadata.get("network") is True

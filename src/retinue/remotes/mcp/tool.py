@@ -58,6 +58,10 @@ class McpTool:
             return ""
         return f"{self.spec.name} is not what it was when it was first seen: the server {self._config.name} changed it"
 
+    @property
+    def confined(self) -> bool:
+        return self._connection.isolation == "bubblewrap" and not self._config.network
+
     def resource(self, arguments: Mapping[str, object]) -> str:
         return msgspec.json.encode(arguments, order="sorted").decode()
 
@@ -132,7 +136,7 @@ class Connect:
             why = Redactor(self._config.secrets)(self._connection.problem)
             return Result(status="error", text=f"The MCP server {self._config.name} is not there: {why}")
         names = ", ".join(tool.name for tool in self._connection.tools if admitted(self._config, tool.name))
-        return Result(text=f"{self._config.name} is there now, with: {names}.", metadata=TOOLS_CHANGED)
+        return Result(text=f"{self._config.name} is there now, with: {names}.", metadata=TOOLS_CHANGED, labelled=True)
 
 
 def _pretty(value: object) -> str:
