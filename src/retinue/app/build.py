@@ -33,9 +33,10 @@ from retinue.runtime.context import ContextCache
 from retinue.runtime.deps import Runtime, Tuning
 from retinue.runtime.engine import Engine
 from retinue.runtime.hooks import Hook, Hooks
-from retinue.runtime.live import Live
+from retinue.runtime.live import Live, Tap
 from retinue.sandbox.limits import Limits
 from retinue.schema.agent import AgentDefinition
+from retinue.schema.errors import SettingsError
 from retinue.schema.ids import ThreadId
 from retinue.schema.permission import Rule
 from retinue.storage.lock import DriverLock
@@ -133,6 +134,8 @@ async def build(parts: Parts) -> Built:
         tuning=parts.tuning or Tuning(),
     )
     runtime.live.taps.append(remotes.tap)
+    if settings.telemetry.enabled:
+        runtime.live.taps.append(_telemetry(settings, runtime.redact))
     engine = Engine(runtime)
     dispatcher = LocalDispatcher(
         store,
@@ -211,6 +214,15 @@ def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock,
 
 def _hosts(settings: Settings) -> frozenset[str]:
     return frozenset(host for file in settings.trusted for host in file.network.allow)
+
+
+def _telemetry(settings: Settings, redact: Callable[[str], str]) -> Tap:
+    try:
+        from retinue.app.telemetry import telemetry
+    except ImportError as error:
+        hint = "pip install 'retinue[telemetry]', and the SDK that exports"
+        raise SettingsError(f"telemetry is on and {error.name} is not installed", hint=hint) from error
+    return telemetry(content=settings.telemetry.content, redact=redact)
 
 
 def _protected(settings: Settings, data: Path) -> tuple[str, ...]:
