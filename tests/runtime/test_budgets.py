@@ -16,7 +16,7 @@ from support.agents import agent
 from support.opening import OpenApp
 from support.tree import ask, children, complete, finished, lead, outcomes, texts
 
-SMALL = {"max_tokens": 1000}
+SMALL = 1000
 """What a request of these agents may answer with, so that the reservations are known."""
 PRICES = (10, 20)
 
@@ -41,9 +41,9 @@ def within(accounts: Sequence[Account]) -> bool:
 @pytest.mark.spec("RUN-08", "SUB-16")
 async def test_ten_parallel_children_on_a_budget_for_three_never_exceed_it(open_app: OpenApp) -> None:
     """Refused children say which cap; those that were paid for are not taken along."""
-    boss = lead("worker", budget=Budget(tokens=8000), **SMALL)
+    boss = lead("worker", budget=Budget(tokens=8000), max_tokens=SMALL)
     scripts: Scripts = {"lead": lambda r: ten() if r.step == 1 else Say(text="done"), "worker": spends}
-    async with open_app(scripts, agents=[boss, agent("worker", **SMALL)]) as app:
+    async with open_app(scripts, agents=[boss, agent("worker", max_tokens=SMALL)]) as app:
         thread = ThreadId((await app.run("lead", "go")).thread)
         accounts = await app.engine.runtime.store.accounts(thread)
         found = outcomes(await log_of(app, thread))
@@ -60,8 +60,8 @@ async def test_ten_parallel_children_on_a_budget_for_three_never_exceed_it(open_
 
 @pytest.mark.spec("RUN-08")
 async def test_a_childs_cap_is_a_limit_below_its_callers(open_app: OpenApp) -> None:
-    boss = lead("worker", budget=Budget(tokens=100_000), **SMALL)
-    worker = agent("worker", budget=Budget(tokens=1200), **SMALL)
+    boss = lead("worker", budget=Budget(tokens=100_000), max_tokens=SMALL)
+    worker = agent("worker", budget=Budget(tokens=1200), max_tokens=SMALL)
     scripts: Scripts = {"lead": [ask("worker"), Say(text="done")], "worker": lambda _: complete()}
     async with open_app(scripts, agents=[boss, worker]) as app:
         thread = ThreadId((await app.run("lead", "go")).thread)
@@ -74,7 +74,7 @@ async def test_a_childs_cap_is_a_limit_below_its_callers(open_app: OpenApp) -> N
 
 @pytest.mark.spec("RUN-08")
 async def test_a_fork_opens_an_account_of_its_own(open_app: OpenApp) -> None:
-    boss = agent("lead", budget=Budget(tokens=3000), **SMALL)
+    boss = agent("lead", budget=Budget(tokens=3000), max_tokens=SMALL)
     scripts: Scripts = {"lead": lambda _: Say(text="hm", usage=Usage(input=100, output=900))}
     async with open_app(scripts, agents=[boss]) as app:
         thread = ThreadId((await app.run("lead", "go")).thread)
@@ -96,12 +96,12 @@ class Unpriced(ScriptedModel):
 
 @pytest.mark.spec("RUN-08")
 async def test_a_model_without_a_price_is_refused_below_a_cost_budget_too(open_app: OpenApp) -> None:
-    boss = lead("worker", budget=Budget(cost=10_000_000_000), **SMALL)
+    boss = lead("worker", budget=Budget(cost=10_000_000_000), max_tokens=SMALL)
     scripts = ScriptedModels({
         "lead": ScriptedModel([ask("worker"), Say(text="done")], prices=PRICES),
         "worker": Unpriced([complete()], name="scripted/unpriced"),
     })  # fmt: skip
-    async with open_app(scripts, agents=[boss, agent("worker", **SMALL)]) as app:
+    async with open_app(scripts, agents=[boss, agent("worker", max_tokens=SMALL)]) as app:
         log = await log_of(app, (await app.run("lead", "go")).thread)
     assert "No price is known for" in texts(log)[0]
     assert "Use a token budget" in texts(log)[0]
@@ -118,12 +118,12 @@ async def test_what_each_branch_spends_and_has_set_aside_is_there_to_read(open_a
         await go.wait()
         return Say(calls=complete().calls, usage=Usage(input=50, output=10))
 
-    boss = lead("worker", budget=Budget(cost=1_000_000), **SMALL)
+    boss = lead("worker", budget=Budget(cost=1_000_000), max_tokens=SMALL)
     scripts = ScriptedModels({
         "lead": ScriptedModel([ask("worker"), Say(text="done")], prices=PRICES),
         "worker": ScriptedModel(worker, prices=PRICES),
     })  # fmt: skip
-    async with open_app(scripts, agents=[boss, agent("worker", **SMALL)]) as app:
+    async with open_app(scripts, agents=[boss, agent("worker", max_tokens=SMALL)]) as app:
         thread, store = await app.start("lead", "go"), app.engine.runtime.store
         async with asyncio.timeout(10):
             await started.wait()

@@ -11,13 +11,13 @@ from retinue.schema.ids import ThreadId
 from support.agents import agent
 from support.opening import OpenApp
 
-PLAN = {"goal": "g", "steps": [{"id": "1", "what": "w", "files": [], "depends_on": []}], "risks": []}
-REPORT = {
+PLAN: dict[str, object] = {"goal": "g", "steps": [{"id": "1", "what": "w", "files": [], "depends_on": []}], "risks": []}
+REPORT: dict[str, object] = {
     "summary": "s",
     "exploration_trace": ["read a"],
     "locations": [{"file": "a.py", "reasoning": "r", "symbols": ["f"]}],
 }
-HELP = {"answer": "a", "commands": [{"usage": "retinue run", "options": ["--json"]}]}
+HELP: dict[str, object] = {"answer": "a", "commands": [{"usage": "retinue run", "options": ["--json"]}]}
 
 
 def structured(request: ScriptedRequest) -> Say:

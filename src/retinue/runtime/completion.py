@@ -34,7 +34,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     confidence: float | None = None
     requires_followup: bool = False
     metadata: dict[str, object] = {}
-    attachments: tuple[str, ...] = ()
+    attachments: tuple[str, ...] | str = ()
 
 
 def completion_spec(definition: AgentDefinition) -> ToolSpec:
@@ -97,7 +97,7 @@ def finish_from(definition: AgentDefinition, arguments: str) -> Finish:
         confidence=given.confidence,
         requires_followup=given.requires_followup,
         metadata=given.metadata,
-        attachments=given.attachments,
+        attachments=(given.attachments,) if isinstance(given.attachments, str) else given.attachments,
         error=str(values.get(name)) if given.status == "FAILED" else None,
     )
 
