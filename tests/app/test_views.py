@@ -50,7 +50,7 @@ def account(id: ThreadId, cost: int, *, unpriced: int = 0) -> Account:
 @pytest.mark.spec("OBS-04")
 def test_a_tree_joins_rows_accounts_and_what_the_parent_knows() -> None:
     started = ChildStarted(at=0, reference=CHILD, call=CallId("c"), agent="child", name="worker-1", commit="123")
-    said = ChildReported(at=0, reference=CHILD, status="reading page 3")
+    said = ChildReported(at=0, reference=CHILD, status="reading page 3", words=True)
     state = project([(1, ThreadStarted(at=0, thread=ROOT, pin=BOSS)), (2, started), (3, said)])
     asked = QuestionAsked(at=0, id=QuestionId("q"), call=CallId("c"), kind="text", prompt="Which?")
 
