@@ -6,14 +6,15 @@ import pytest
 
 from retinue.app.retinue import Retinue
 from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.runtime.deps import Tuning
 from retinue.runtime.follow import Happened
 from retinue.runtime.live import Piece
 from retinue.schema.agent import Compaction
 from retinue.schema.errors import Conflict, UsageError
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
 from retinue.schema.events.runs import RunCompleted, RunInterrupted, RunResumed, RunWaiting
-from retinue.schema.events.steps import CallSettled, ContextCompacted, ModelAsked, ModelFailed
-from retinue.schema.events.threads import ThreadForked, ThreadTerminated
+from retinue.schema.events.steps import AuxiliaryUsed, CallSettled, ContextCompacted, ModelAsked, ModelFailed
+from retinue.schema.events.threads import ThreadForked, ThreadSummarized, ThreadTerminated, ThreadTitled
 from retinue.schema.ids import QuestionId, ThreadId
 from retinue.schema.message import text_of
 from retinue.schema.permission import Permissions, Rule
@@ -298,3 +299,25 @@ async def test_answers_to_questions_are_events(open_app: OpenApp) -> None:
         await until(app, thread, RunCompleted)
         settled = [e for e in await log_of(app, thread) if isinstance(e, QuestionSettled)]
     assert [(s.answer, s.by, s.status) for s in settled] == [("Ann", "tester", "answered")]
+
+
+@pytest.mark.spec("REG-12")
+async def test_a_thread_is_titled_after_its_first_completion_and_summed_up_when_it_is_terminated(
+    open_app: OpenApp,
+) -> None:
+    def script(request: ScriptedRequest) -> Say:
+        return Say(text={"title": "A good title", "summary": "We said hello."}.get(request.agent, "hello"))
+
+    async with open_app({"*": script}, agents=[agent()], tuning=Tuning()) as app:
+        completion = await app.run("calc", "hi there")
+        thread = ThreadId(completion.thread)
+        titled = await until(app, thread, ThreadTitled)
+        await app.engine.terminate(thread)
+        summed = await until(app, thread, ThreadSummarized)
+        used = [e.agent for e in await log_of(app, thread) if isinstance(e, AuxiliaryUsed)]
+        cost = (await app.engine.state(thread)).usage.total
+    assert isinstance(titled, ThreadTitled)
+    assert isinstance(summed, ThreadSummarized)
+    assert (titled.title, summed.summary) == ("A good title", "We said hello.")
+    assert used == ["title", "summary"]
+    assert cost > completion.usage.total

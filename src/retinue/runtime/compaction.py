@@ -62,7 +62,7 @@ async def compact(work: "Work", side: SideName, model: Model) -> None:
     if _size(turns, trimmed) < wanted.at * model.window * BYTES_PER_TOKEN * 0.8 and not work.state.attempts.overflowed:
         work.record(ContextCompacted(at=work.now, side=side, summary="", kept_from=0, trimmed=tuple(trimmed)))
         return
-    said = await ask_hidden(work, "compaction", _transcript(turns[:kept_from], earlier), inherited=model.name)
+    said = await ask_hidden(work, "compaction", transcript(turns[:kept_from], earlier), inherited=model.name)
     summary = said.text if said and said.text else _mechanical(turns[:kept_from])
     work.record(
         ContextCompacted(
@@ -110,7 +110,7 @@ def _length(part: Part) -> int:
             return 4000
 
 
-def _transcript(turns: list[Turn], earlier: ContextCompacted | None) -> str:
+def transcript(turns: list[Turn], earlier: ContextCompacted | None) -> str:
     lines = [f"Earlier summary, to be updated:\n{earlier.summary}\n"] if earlier and earlier.summary else []
     skip = earlier.kept_from if earlier else 0
     for turn in turns[skip:]:

@@ -16,7 +16,7 @@ from retinue.runtime.recovery import recover
 from retinue.runtime.start import start_run
 from retinue.runtime.step import ask
 from retinue.runtime.stops import EndTurn, Grace, HandOver
-from retinue.runtime.titles import after_completion
+from retinue.runtime.titles import before_rest
 from retinue.runtime.work import Work, load_work
 from retinue.schema.errors import Fenced
 from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
@@ -89,7 +89,7 @@ def _looping(work: Work) -> Finish:
 async def _park(work: Work, wait: Wait | None) -> bool:
     """Give the thread up, unless something was said to it meanwhile."""
     if wait is None:
-        await after_completion(work)
+        await before_rest(work)
     elif work.state.status != "waiting":
         work.record(
             RunWaiting(at=work.now, waiting_for=wait.waiting_for, spent=round(work.spent(), 3), until=wait.until)
