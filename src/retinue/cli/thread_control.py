@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retinue.app.threads import find_thread, resume_tree, row_of
+from retinue.app.threads import find_thread, resume_tree, row_of, taken_in
 from retinue.cli.drive import ensure_driver
 from retinue.cli.here import settings_here
 from retinue.cli.opening import opened
@@ -85,35 +85,21 @@ def _control(name: str, help: str, act: Callable[["Retinue", ThreadId, str], Awa
 async def _steer(
     id: str, act: "Callable[[Retinue, ThreadId], Awaitable[object]]", *, stops: bool = False
 ) -> dict[str, str]:
-    """Say something to a thread and wait until it was taken in.
-
-    With `stops` it is said again to a thread that goes on all the same: its run had not begun, so there was
-    nothing to stop.
-    """
+    """Say something to a thread and wait until it was taken in; with `stops`, until it has stopped."""
     settings = settings_here()
     async with opened(settings, drive=False) as app:
         store = app.engine.runtime.store
         thread = await find_thread(store, id)
         await act(app, thread)
         ensure_driver(settings)
-        deadline = asyncio.get_running_loop().time() + _ACTS_WITHIN
-        while True:
-            row = await row_of(store, thread)
-            if row.inbox_head == row.drained:
-                if not stops or row.listing.status not in ("idle", "running", "waiting"):
-                    break
-                await act(app, thread)
-            elif asyncio.get_running_loop().time() > deadline:
-                note("it has not been taken in yet; it will be when the process that drives the thread gets to it")
-                break
-            await store.changed(thread, after=row.head, timeout=0.1)
+        row = await taken_in(store, thread, _ACTS_WITHIN, (lambda: act(app, thread)) if stops else None)
+        if row.inbox_head > row.drained:
+            note("it has not been taken in yet; it will be when the process that drives the thread gets to it")
         return {"thread": thread, "status": row.listing.status}
 
 
 async def _interrupt(app: "Retinue", thread: ThreadId, reason: str) -> None:
-    from retinue.app.threads import interrupt_tree
-
-    await interrupt_tree(app.engine, thread, reason or "user")
+    await app.engine.interrupt(thread, reason or "user")
 
 
 async def _cancel(app: "Retinue", thread: ThreadId, reason: str) -> None:
