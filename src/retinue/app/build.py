@@ -137,6 +137,7 @@ async def build(parts: Parts) -> Built:
     if settings.telemetry.enabled:
         runtime.live.taps.append(_telemetry(settings, runtime.redact))
     engine = Engine(runtime)
+    engine.drives = parts.drive
     dispatcher = LocalDispatcher(
         store,
         clock,

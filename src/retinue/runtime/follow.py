@@ -21,6 +21,7 @@ _POLL = 1.0
 """Seconds after which a reader looks again even if nobody woke it, while another process drives."""
 _IDLE = 15.0
 """The same where this process drives: every commit wakes its readers, so a look is only caution."""
+_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ async def attend(
     drives: bool = False,
     idle: float = _IDLE,
 ) -> AsyncGenerator[Followed | None]:
-    """`follow`, with None when all was read and again for every `idle` seconds in which nothing comes.
+    """`follow`, with None whenever all was read, and again for every `idle` seconds in which nothing comes.
 
     Args:
         drives: This process drives the threads, so nobody has to ask the store.
@@ -81,11 +82,10 @@ async def attend(
     listening = {thread: wake}
     try:
         while True:
-            wake.clear()
-            news = False
-            for reader in list(readers.values()):
+            wake.clear()  # before reading, so that what is committed meanwhile is not slept over
+            known = list(readers.values())
+            for reader in known:
                 async for item in _catch_up(runtime, reader, deltas=deltas):
-                    news = True
                     yield item
                     if tree and isinstance(item, Happened) and isinstance(item.event, ChildStarted):
                         child = item.event.reference
@@ -93,21 +93,25 @@ async def attend(
                             readers[child] = _Reader(child, 0, (*reader.path, item.event.name), Cursor())
                             listening[child] = wake
                             runtime.live.join(child, wake)
-            if not news:
-                yield None
-                if drives:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(idle):
-                            await wake.wait()
-                else:
-                    await _woken(runtime, thread, readers, wake)
+            if len(readers) > len(known):
+                continue
+            yield None
+            if drives:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(idle):
+                        await wake.wait()
+            else:
+                await _woken(runtime, thread, readers, wake)
     finally:
         for name in listening:
             runtime.live.leave(name, wake)
 
 
 async def _catch_up(runtime: Runtime, reader: _Reader, *, deltas: bool) -> AsyncGenerator[Followed]:
-    while page := await runtime.store.events(reader.thread, after=reader.after, limit=200):
+    more = True
+    while more:
+        page = await runtime.store.events(reader.thread, after=reader.after, limit=_PAGE)
+        more = len(page) == _PAGE
         for row in page:
             reader.after = row.seq
             yield Happened(thread=reader.thread, seq=row.seq, event=decode(row.data), path=reader.path)

@@ -52,7 +52,7 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
             asked.append(candidates(work, "b")[0].model)
     except ModelError as error:
         work.record(event)
-        return Finish(result="", status="FAILED", reason="error", error=error.message)
+        return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
     event = msgspec.structs.replace(event, model=asked[0].name)
     if state.runs == 0 and definition.hooks:
         await hooked(work, definition.hooks, "after_thread_created", state.thread)
@@ -61,7 +61,7 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         await tools_for(work, "a")
     except SettingsError as error:  # it names a server that nobody configured
         work.record(*([] if work.state.running else [event]))
-        return Finish(result="", status="FAILED", reason="error", error=error.message)
+        return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
     unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
     if unpriced and children.cost_capped(state):
         return children.unpriced(unpriced[0].name)
@@ -111,6 +111,10 @@ async def _start_one(work: Work, config: Subagent, hints: Immediate, call: CallI
         variables.request(work, wanted, missing)
         return
     await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
+
+
+def _with_hint(error: RetinueError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:
