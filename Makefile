@@ -8,7 +8,7 @@ demo: install ## the product on its embedded defaults, no key needed
 	@$(BIN)/python examples/demo.py
 
 test: install system ## everything
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 	$(BIN)/python tests/check_spec.py
 
 check: install ## style, types, layers

@@ -47,6 +47,7 @@ def _shape(life: Life) -> list[tuple[str, str, list[str]]]:
     return sorted((t.agent, t.status, t.calls) for t in life.threads)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.spec("RUN-01", "RUN-11", "SUB-07")
 @pytest.mark.parametrize("agent", ["single", "lead"])
 def test_a_run_killed_around_every_commit_ends_as_if_it_had_not_been(
