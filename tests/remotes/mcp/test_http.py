@@ -87,3 +87,59 @@ async def test_a_server_that_nobody_runs_is_told(mcp: McpFactory, tmp_path: Path
     text = await problem(mcp, tmp_path, f"http://127.0.0.1:{port}/mcp", allow=(f"127.0.0.1:{port}",))
 
     assert "127.0.0.1 could not be reached" in text
+
+
+class Forgetful:
+    """A server over HTTP that can be restarted, and forgets its sessions then."""
+
+    def __init__(self) -> None:
+        self.session = ""
+
+    async def start(self, port: int) -> web.AppRunner:
+        self.session = f"session-{len(self.session)}"
+        app = web.Application()
+        app.add_routes([web.post("/mcp", self.answer)])
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        return runner
+
+    async def answer(self, request: web.Request) -> web.Response:
+        message = await request.json()
+        results: dict[str, object] = {
+            "initialize": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "f", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "who", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": self.session}]},
+        }
+        if message["method"] != "initialize" and request.headers.get("Mcp-Session-Id", self.session) != self.session:
+            return web.Response(status=404)
+        if "id" not in message:
+            return web.Response(status=202)
+        known = results.get(message["method"])
+        said = {"result": known} if known else {"error": {"code": -32601, "message": "unknown"}}
+        headers = {"Mcp-Session-Id": self.session}
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], **said}, headers=headers)
+
+
+@pytest.mark.spec("TOOL-06")
+async def test_a_server_that_was_restarted_is_reached_again(mcp: McpFactory, tmp_path: Path) -> None:
+    port, forgetful = free_port(), Forgetful()
+    runner = await forgetful.start(port)
+    servers = mcp({"f": McpServer(url=f"http://127.0.0.1:{port}/mcp")}, allow=(f"127.0.0.1:{port}",))
+    caller = Caller(servers, tmp_path, "f")
+    assert (await caller.call("mcp_f_who")).text == "session-0"
+
+    await runner.cleanup()
+    runner = await forgetful.start(port)
+    forgotten = await caller.call("mcp_f_who")
+    again = await caller.call("mcp_f_who")
+
+    await runner.cleanup()
+    gone = await caller.call("mcp_f_who")
+    assert "call again" in forgotten.text
+    assert again.text == "session-9"
+    assert gone.status == "interrupted"

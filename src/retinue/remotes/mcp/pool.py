@@ -143,6 +143,11 @@ class Connection:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._fresh.wait(), _LIST_SECONDS)
                 return answer
+            except Exception as error:
+                if "Session terminated" in str(error):  # the SDK's word for a session that the server forgot
+                    self._ended.set()
+                    raise Unavailable("it has forgotten this session; call again to open another") from error
+                raise
             finally:
                 await flight.land()
                 self._flights.remove(flight)
@@ -252,7 +257,7 @@ class Connection:
         from mcp.types import INVALID_REQUEST, ErrorData
 
         flight = _flight.get() or self._only_flight()
-        if flight is None or flight.context.ask is None:
+        if flight not in self._flights or flight is None or flight.context.ask is None:
             return ErrorData(code=INVALID_REQUEST, message="Nobody can be asked about this call")
         return await elicited(self.config.name, params, flight.ask)
 
