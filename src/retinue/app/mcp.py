@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 
@@ -53,8 +54,14 @@ class Mcp:
         """
         self._settings, self._environ, self._wait = settings, environ, wait
         self._guarded: GuardedClient | None = None
-        folder = settings.home / "mcp"
-        place = Place(folder=folder, network=self._network, environ=environ, hidden=(str(settings.home),), show=show)
+        data = [] if "://" in settings.database else [str(Path(settings.database).parent)]
+        place = Place(
+            folder=settings.home / "mcp",
+            network=self._network,
+            environ=environ,
+            hidden=(str(settings.home), *data),
+            show=show,
+        )
         self.pool = Pool(place)
 
     def toolbox(self, inner: Toolbox) -> Toolbox:
@@ -99,10 +106,10 @@ class Mcp:
         problem = _wrong(server) or (f"the variable {missing[0]} is not set" if missing else "")
         return ServerConfig(
             name=name,
-            identity=sha256(msgspec.json.encode((name, server), order="sorted")).hexdigest(),
+            identity=sha256(msgspec.json.encode((name, server.command, server.args, server.url))).hexdigest(),
             argv=(server.command, *server.args) if server.command else (),
             env=filled,
-            folder=server.cwd or where,
+            folder=str(Path(where, Path(server.cwd or "").expanduser())),
             url=server.url or "",
             headers=headers,
             auth=auth,

@@ -130,7 +130,7 @@ async def test_a_list_that_changes_is_noticed_with_the_answer(mcp: McpFactory, t
 
     grown = await caller.call("mcp_stub_grow")
 
-    assert grown.metadata == {"tools": "changed"}
+    assert grown.metadata == {"tools": "changed", "sandbox": "none"}
     assert (await caller.call("mcp_stub_late")).text == "late ran"
 
 
@@ -222,7 +222,8 @@ async def test_a_server_in_the_sandbox_writes_the_workspace_and_nothing_else(
     caller = Caller(servers, tmp_path, "stub")
     inside, outside = tmp_path / "workspace" / "made", tmp_path / "made"
 
-    assert (await caller.call("mcp_stub_touch", path=str(inside))).status == "ok"
+    made = await caller.call("mcp_stub_touch", path=str(inside))
+    assert (made.status, made.metadata["sandbox"]) == ("ok", "bubblewrap")
     assert inside.read_text() == "made"
     await caller.call("mcp_stub_touch", path=str(outside))
     assert not outside.exists()

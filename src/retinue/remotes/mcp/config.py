@@ -17,7 +17,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     identity: str
-    """Digest of what was written, before secrets were filled in: what is remembered of the server goes by it."""
+    """Digest of its name and its program or URL: tokens, and what its tools were first, are remembered by it."""
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     folder: str = ""

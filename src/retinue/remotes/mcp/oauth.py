@@ -7,6 +7,7 @@ there and renew it; only `retinue mcp test`, with a person in front of it, opens
 import asyncio
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
@@ -64,7 +65,9 @@ def provider(config: ServerConfig, folder: Path, show: Show | None) -> OAuthClie
         folder: Where tokens are kept.
         show: Shows a person where to sign in; without it a sign-in is refused.
     """
-    auth, file = auth_of(config), _TokenFile(folder / f"{config.identity}.json")
+    auth = auth_of(config)
+    whose = "\0".join((config.identity, auth.grant, auth.client_id or "", auth.issuer or ""))
+    file = _TokenFile(folder / f"{sha256(whose.encode()).hexdigest()}.json")
     if auth.grant == "client_credentials":
         if not (auth.client_id and auth.client_secret and auth.issuer):
             raise SettingsError(f"auth of {config.name}: client_credentials needs client_id, client_secret and issuer")

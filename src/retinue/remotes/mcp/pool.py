@@ -257,7 +257,7 @@ class Connection:
         from mcp.types import INVALID_REQUEST, ErrorData
 
         flight = _flight.get() or self._only_flight()
-        if flight not in self._flights or flight is None or flight.context.ask is None:
+        if flight not in self._flights or flight.context.ask is None:
             return ErrorData(code=INVALID_REQUEST, message="Nobody can be asked about this call")
         return await elicited(self.config.name, params, flight.ask)
 

@@ -81,9 +81,10 @@ class McpTool:
             connection.accept(self._listed)
         redact = Redactor(self._config.secrets)
         result = await self._called(arguments, context, redact)
-        if connection.generation == self._generation:
-            return result
-        return msgspec.structs.replace(result, metadata={**result.metadata, **TOOLS_CHANGED})
+        more = {"sandbox": connection.isolation} if self._config.argv else {}
+        if connection.generation != self._generation:
+            more |= TOOLS_CHANGED
+        return msgspec.structs.replace(result, metadata={**result.metadata, **more})
 
     async def _called(
         self, arguments: Mapping[str, object], context: ToolContext, redact: Callable[[str], str]
