@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from retinue.http.routing import JSON, WRITES, Operation
 from retinue.web import sse
-from retinue.web.idempotency import HEADER, LONGEST
+from retinue.web.idempotency import HEADER, LONGEST, PATTERN
 from retinue.web.problem import MEDIA_TYPE, Problem
 
 _REF = "#/components/schemas/{name}"
@@ -20,7 +20,7 @@ _ONCE: dict[str, object] = {
     "in": "header",
     "required": False,
     "description": "The same request with the same key happens once, and gets the same answer for a day.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]+$"},
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": PATTERN},
 }
 _EVENT = {
     "type": "object",

@@ -7,6 +7,7 @@ derive from the key, so that what had happened is found and not repeated.
 """
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid5
 
@@ -23,6 +24,7 @@ from retinue.web.served import Served
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 LONGEST = 255
+PATTERN = "^[!-~]+$"
 _NAMESPACE = UUID("7d1f0d5e-3a43-5f0e-9b0e-5a3c1a8f4e61")
 
 
@@ -43,8 +45,8 @@ async def once(
     given = request.headers.get(HEADER)
     if given is None:
         return await handle(None)
-    if not 1 <= len(given) <= LONGEST or not given.isprintable():
-        raise UsageError(f"{HEADER} has {len(given)} characters; wanted 1 to {LONGEST}")
+    if len(given) > LONGEST or not re.fullmatch(PATTERN, given):
+        raise UsageError(f"{HEADER} has {len(given)} characters; wanted 1 to {LONGEST}, printable and without spaces")
     key = f"{principal.key}:{given}"
     answers, runtime = served.app.database.answers, served.app.engine.runtime
     fingerprint = await _fingerprint(request)
