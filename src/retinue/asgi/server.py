@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import signal
 import socket
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Generator
 
 import uvicorn
 
@@ -81,6 +83,19 @@ class Server(uvicorn.Server):
             )
         )
         self._served = made
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Uvicorn would raise the signal again when it is done, and nothing of ours would be closed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._served.close()

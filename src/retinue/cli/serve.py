@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -41,8 +40,8 @@ def serve(*, host: str | None, port: int | None, config: Path | None, verbose: b
         settings = msgspec.structs.replace(settings, user=tier)
     wished = {"host": host, "port": port}
     serving = msgspec.structs.replace(settings.serve, **{k: v for k, v in wished.items() if v is not None})
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, serving, verbose=verbose))
+    # On asyncio's own loop: uvloop accepts one connection a turn, and under load clients wait for seconds to get in.
+    asyncio.run(_serve(settings, serving, verbose=verbose))
 
 
 async def _serve(settings: Settings, serving: ServeSettings, *, verbose: bool) -> None:
@@ -88,11 +87,3 @@ def _log_to_stderr(redact: Callable[[str], str], *, verbose: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Redacting(redact))
     logging.basicConfig(handlers=[handler], level=logging.INFO if verbose else logging.WARNING)
-
-
-def _loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return None if os.environ.get("RETINUE_UVLOOP") == "0" else uvloop.new_event_loop

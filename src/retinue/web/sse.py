@@ -36,6 +36,8 @@ LONGEST = 16_000
 """Characters of a place; enough for a tree of a thousand threads."""
 _PLACE = re.compile(r"([0-9a-f-]{13})[0-9a-f-]*:(\d{1,15})")
 _FAREWELL_SECONDS = 1.0
+_BATCH = 64 * 1024
+"""Bytes of a log that are sent at once."""
 
 Places = Mapping[str, Seq]
 """The first 13 characters of a thread's id → what was seen of it."""
@@ -128,6 +130,7 @@ class EventStream(Response):
         self._live = live
         self._places = dict(after)
         self._last = ""
+        self._done = False
         self._pump: asyncio.Task[str] | None = None
 
     def end(self) -> None:
@@ -176,29 +179,36 @@ class EventStream(Response):
         after = 0 if self._tree else self._places.get(_short(self._thread), 0)
         items = engine.attend(self._thread, after=after, tree=self._tree, deltas=self._live, idle=beat)
         clock = engine.runtime.clock.monotonic
-        done = False  # of children, more may follow in the log
         quiet_since = clock() - beat  # so that the first pause tells a reader that the stream stands
+        batch, place = b"", ""
         async with aclosing(items):
             async for item in items:
-                if item is None:
-                    if done or not self._live:
-                        return ""
+                if isinstance(item, Happened):
+                    if item.seq <= self._places.get(_short(item.thread), 0):
+                        continue
+                    place = self._arrive(item)
+                if item is not None:
+                    batch += _frame(item, place)
+                    if len(batch) < _BATCH:
+                        continue
+                if not batch and self._live and not self._done:
                     if clock() - quiet_since < beat:
                         continue
                     if not await self._served.keyring.still_good(self._principal.key):
                         return "the key is no longer good"
-                elif isinstance(item, Happened) and item.seq <= self._places.get(_short(item.thread), 0):
-                    continue
-                place = self._place(item) if isinstance(item, Happened) else ""
-                frame = b": \n\n" if item is None else _frame(item, place)
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
-                quiet_since = clock()
-                if isinstance(item, Happened):
-                    self._places[_short(item.thread)], self._last = item.seq, place
-                    done = done or (self._until_done and item.thread == self._thread and _ends_run(item.event))
+                    batch = b": \n\n"
+                if batch:
+                    await send({"type": "http.response.body", "body": batch, "more_body": True})
+                    batch, quiet_since, self._last = b"", clock(), place
+                if item is None and (self._done or not self._live):
+                    return ""
         return ""
 
-    def _place(self, item: Happened) -> str:
+    def _arrive(self, item: Happened) -> str:
+        """Where a reader of the event stands; whether it was the last that they wait for."""
+        self._places[_short(item.thread)] = item.seq
+        if self._until_done and item.thread == self._thread and isinstance(item.event, RunCompleted | RunFailed):
+            self._done = True  # of children, more may follow in the log
         return _text(item.thread, item.seq, self._places if self._tree else {})
 
 
@@ -216,10 +226,6 @@ def _frame(item: Happened | Piece, place: str) -> bytes:
     frame = EventFrame(thread=item.thread, seq=item.seq, path=item.path, event=shown(item.event))
     name = str(type(item.event).__struct_config__.tag)
     return f"id: {place}\nevent: {name}\ndata: ".encode() + msgspec.json.encode(frame) + b"\n\n"
-
-
-def _ends_run(event: AnyEvent) -> bool:
-    return isinstance(event, RunCompleted | RunFailed)
 
 
 async def _gone(receive: Receive) -> None:
