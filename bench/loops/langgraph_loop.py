@@ -1,4 +1,4 @@
-"""LangGraph on the same work, in memory or with its SQLite checkpointer. `langgraph_loop.py PORT STEPS RUNS AT_ONCE [sqlite]`."""
+"""LangGraph on the same work, in memory or with its SQLite checkpointer: `PORT STEPS RUNS AT_ONCE [sqlite]`."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The yardstick: a bare aiohttp loop that commits each message to SQLite in groups. `yardstick.py PORT STEPS RUNS AT_ONCE`."""
+"""A bare aiohttp loop that commits each message to SQLite in groups. `yardstick.py PORT STEPS RUNS AT_ONCE`."""
 
 import asyncio
 import json

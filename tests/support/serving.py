@@ -136,7 +136,9 @@ async def serving(
     home.mkdir(parents=True, exist_ok=True)
     workspace.mkdir(parents=True, exist_ok=True)
     user = Tier(name="user", path=home / "retinue.toml", settings=settings or SettingsFile())
-    wanted = serve or (settings.serve if settings and settings.serve else None) or ServeSettings(rate=10_000, burst=10_000)
+    wanted = (
+        serve or (settings.serve if settings and settings.serve else None) or ServeSettings(rate=10_000, burst=10_000)
+    )
     user = msgspec.structs.replace(user, settings=msgspec.structs.replace(user.settings, serve=wanted))
     async with (
         Retinue(

@@ -97,6 +97,17 @@ async def test_a_request_that_was_refused_may_come_again_with_its_key(tmp_path: 
         assert (await client.post("/v1/threads", BODY, Idempotency_Key="x" * 256)).status == 400
 
 
+async def test_what_is_deleted_twice_with_one_key_is_deleted_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _: Say(text="done"), agents=AGENTS) as api:
+        client, path = await api.client(), "/v1/memory/item?namespace=helper&key=a"
+        await client.ask("PUT", path, {"value": 1})
+
+        deleted = [await client.ask("DELETE", path, headers={"Idempotency-Key": "a"}) for _ in range(2)]
+
+        assert [answer.status for answer in deleted] == [204, 204]
+        assert (await client.ask("DELETE", path)).status == 404
+
+
 async def test_a_kept_answer_holds_no_secret_in_the_clear(tmp_path: Path) -> None:
     async with serving(tmp_path, lambda _: Say(text="done"), agents=AGENTS) as api:
         client = await api.client()

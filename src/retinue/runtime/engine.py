@@ -99,7 +99,7 @@ class Engine:
             tenant=tenant,
             model=model,
             title=title,
-            sandbox=self.runtime.sandbox if definition.sandbox == "auto" else definition.sandbox,
+            sandbox="require" if definition.sandbox == "require" else self.runtime.sandbox,
             env={name: self.runtime.seal(value) for name, value in (env or {}).items()},
             max_depth=max_depth,
             ceiling=tuple(rule for rule in denies if rule.verdict == "deny"),

@@ -20,6 +20,7 @@ from retinue.web.auth import token_of
 from retinue.web.keys import Principal
 from retinue.web.problem import Refused
 from retinue.web.served import Served
+from retinue.web.sse import EventStream
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
@@ -66,7 +67,7 @@ async def once(
     except BaseException:
         await answers.forget(key)
         raise
-    if not response.body:  # a stream: who asks again follows the same thread
+    if isinstance(response, EventStream):  # who asks again follows the same thread
         await answers.forget(key)
         return response
     kept = _Kept(response.media_type, response.headers.get("location"), bytes(response.body).decode())
