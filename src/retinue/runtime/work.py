@@ -304,6 +304,4 @@ async def read_log(runtime: Runtime, thread: ThreadId, after: Seq = 0) -> list[t
 async def load_work(runtime: Runtime, claim: Claim) -> Work:
     log = await read_log(runtime, claim.thread)
     row = await runtime.store.row(claim.thread)
-    work = Work(runtime, claim, project(log), row.drained if row else 0)
-    work.inbox_head = row.inbox_head if row else 0
-    return work
+    return Work(runtime, claim, project(log), row.drained if row else 0)
