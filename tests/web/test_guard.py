@@ -158,8 +158,12 @@ async def test_a_server_tells_that_it_lives_and_is_ready_without_a_key(api: Api)
     assert (await stranger.get("/v1/readiness")).json["status"] == "ready"
     api.served.closing.set()
     assert (await stranger.get("/v1/readiness")).status == 503
+    api.served.closing.clear()
     assert (await stranger.get("/v1/metrics")).status == 401
+    await (await api.client()).post("/v1/runs", {"agent": "helper", "message": "x"})
     metrics = (await (await api.client("metrics:read")).get("/v1/metrics")).body.decode()
+    assert 'retinue_runs_total{status="SUCCESS"} 1\n' in metrics
+    assert 'retinue_tokens_total{kind="output"} ' in metrics
     assert "# TYPE retinue_http_requests_total counter\n" in metrics
     assert 'retinue_http_requests_total{method="GET",status="503"} 1\n' in metrics
     assert "retinue_streams 0\n" in metrics

@@ -16,12 +16,14 @@ from retinue.app.settings import ServeSettings
 from retinue.asgi.app import create
 from retinue.registry.changes import Summary
 from retinue.schema.errors import SettingsError
+from retinue.schema.ids import DEFAULT_TENANT
 from retinue.web.guard import LOOPBACK
 from retinue.web.served import Served, served
 
 log = logging.getLogger("retinue.web")
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
+_LOOKS_EVERY = 0.5
 _LONGEST_HEAD = 128 * 1024
 """The place of a reader in a large tree is part of a request's head."""
 
@@ -54,15 +56,28 @@ def is_loopback(host: str) -> bool:
 async def open_served(app: Retinue, settings: ServeSettings) -> AsyncGenerator[Served]:
     """What is served, with a catalog that follows its sources."""
     made = served(app, settings)
-    watching = asyncio.create_task(app.catalog.watch(_told))
-    watching.add_done_callback(_ended)
+    watching = [asyncio.create_task(watch) for watch in (app.catalog.watch(_told), _watch_records(app))]
+    for task in watching:
+        task.add_done_callback(_ended)
     try:
         yield made
     finally:
         made.close()
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         await made.syncing.close()
+
+
+async def _watch_records(app: Retinue) -> None:
+    """Custom agents that a command made beside us are in the catalog within a second, too."""
+    known = await app.database.records.all(DEFAULT_TENANT)
+    while True:
+        await asyncio.sleep(_LOOKS_EVERY)
+        found = await app.database.records.all(DEFAULT_TENANT)
+        if found != known:
+            known = found
+            _told(await app.catalog.reload(["database"]))
 
 
 class Server(uvicorn.Server):

@@ -75,7 +75,16 @@ class Live:
         """The next completion of a thread that this process drives."""
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._expected[thread].append(future)
+        future.add_done_callback(lambda done: self._unexpect(thread, done))
         return future
+
+    def _unexpect(self, thread: ThreadId, future: "asyncio.Future[Completion]") -> None:
+        """Who gave up waiting leaves nothing behind."""
+        waiting = self._expected.get(thread, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._expected.pop(thread, None)
 
     def completed(self, thread: ThreadId, completion: Completion) -> None:
         for future in self._expected.pop(thread, ()):

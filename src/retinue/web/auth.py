@@ -9,8 +9,6 @@ from retinue.web.problem import Refused
 from retinue.web.scopes import covers
 from retinue.web.served import Served
 
-BEARER = "Bearer "
-
 
 async def authorize(served: Served, request: Request, scope: str) -> Principal:
     """The key behind a request.
@@ -39,8 +37,8 @@ async def authorize(served: Served, request: Request, scope: str) -> Principal:
 
 
 def token_of(request: Request) -> str:
-    given = request.headers.get("authorization", "")
-    return given.removeprefix(BEARER).strip() if given.startswith(BEARER) else ""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def slow_down(served: Served, request: Request) -> None:

@@ -2,11 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from retinue.app.retinue import Retinue
 from retinue.app.settings import ServeSettings
+from retinue.runtime.state import State
+from retinue.schema.events.runs import RunCompleted, RunFailed
+from retinue.schema.events.steps import ModelAnswered
+from retinue.schema.events.union import AnyEvent
 from retinue.web.keys import Keyring
 from retinue.web.limits import Buckets
 from retinue.web.syncing import Syncing
@@ -36,14 +41,25 @@ class Served:
         for stream in self.streams:
             stream.end()
 
+    def count(self, _: State, events: Sequence[AnyEvent]) -> None:
+        """A tap: runs and tokens, for the metrics."""
+        for event in events:
+            if isinstance(event, RunCompleted | RunFailed):
+                self.counters["runs_total", f'status="{event.completion.status}"'] += 1
+            elif isinstance(event, ModelAnswered):
+                self.counters["tokens_total", 'kind="input"'] += event.usage.input
+                self.counters["tokens_total", 'kind="output"'] += event.usage.output
+
 
 def served(app: Retinue, settings: ServeSettings) -> Served:
-    clock = app.engine.runtime.clock
-    return Served(
+    runtime = app.engine.runtime
+    made = Served(
         app=app,
         settings=settings,
-        keyring=Keyring(app.database.keys, clock),
+        keyring=Keyring(app.database.keys, runtime.clock),
         limits=Buckets(settings.rate, settings.burst),
         syncing=Syncing(app.catalog),
-        instance=clock.new_id(),
+        instance=runtime.clock.new_id(),
     )
+    runtime.live.taps.append(made.count)
+    return made

@@ -1,0 +1,73 @@
+"""What a server does beside answering: it follows its sources, and lets another one drive."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from retinue.app.clock import SystemClock
+from retinue.asgi.server import is_loopback, listen
+from retinue.models.script import Say
+from retinue.schema.errors import SettingsError
+from retinue.sources.database import CustomAgents
+from retinue.storage.sqlite import open_database
+from support.agents import agent
+from support.serving import Api, serving
+
+FIELDS = {"Name": "New", "Slug": "new", "ProviderId": "p", "ModelId": "m", "SystemPrompt": "You are new."}
+
+
+async def found(api: Api, name: str) -> bool:
+    client = await api.client("agents:read")
+    async with asyncio.timeout(10):
+        status = 404
+        while status == 404:
+            status = (await client.get(f"/v1/agents/{name}")).status
+    return status == 200
+
+
+@pytest.mark.spec("REG-11")
+async def test_agents_that_others_write_while_it_runs_are_served(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "agents"
+    folder.mkdir(parents=True)
+    async with serving(tmp_path, lambda _: Say(text="done")) as api:
+        clock, elsewhere = SystemClock(), await open_database(api.app.data / "retinue.db")
+        await CustomAgents(elsewhere.records, builtin=(), now=clock.now, new_id=clock.new_id).create(FIELDS)
+        await elsewhere.close()
+        (folder / "written.md").write_text("---\ndescription: Written.\n---\nYou are written.\n")
+
+        assert await found(api, "new")
+        assert await found(api, "written")
+
+
+@pytest.mark.spec("RUN-14")
+async def test_a_server_beside_the_one_that_drives_serves_the_same_threads(tmp_path: Path) -> None:
+    agents = [agent("helper")]
+    async with (
+        serving(tmp_path, lambda _: Say(text="done"), agents=agents) as first,
+        serving(tmp_path, lambda _: Say(text="never asked"), agents=agents) as second,
+    ):
+        client = await second.client()
+        assert (first.app.engine.drives, second.app.engine.drives) == (True, False)
+        assert (await client.get("/v1/readiness")).json["status"] == "standing by"
+        thread = (await client.post("/v1/threads", {"agent": "helper", "message": "go"})).json["id"]
+        kinds: list[str] = []
+        async with asyncio.timeout(20), client.stream(f"/v1/threads/{thread}/events") as stream:
+            async for event in stream:
+                kinds.append(event.kind)
+                if event.kind == "run.completed":
+                    break
+        said = await client.post(f"/v1/threads/{thread}/messages", {"message": "again", "wait": 20})
+
+        assert kinds[0] == "thread.started"
+        assert said.json["completion"]["result"] == "done"
+
+
+def test_only_loopback_is_taken_for_this_machine() -> None:
+    assert [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "127.8.8.8")] == [True] * 4
+    assert [is_loopback(h) for h in ("0.0.0.0", "::", "192.168.1.1", "example.com")] == [False] * 4
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with listen("127.0.0.1", 0) as bound, pytest.raises(SettingsError, match="can't be listened on"):
+        listen("127.0.0.1", bound.getsockname()[1])
