@@ -11,6 +11,7 @@ def test_the_public_names_are_these() -> None:
         "DefinitionError",
         "Retinue",
         "RetinueError",
+        "RetinueSync",
         "define_agent",
         "load_agent",
         "load_catalog",
