@@ -9,14 +9,12 @@ from retinue.models.script import CallTool, Say, ScriptedRequest
 from retinue.runtime.deps import Tuning
 from retinue.runtime.follow import Happened
 from retinue.runtime.live import Piece
-from retinue.schema.agent import Compaction
 from retinue.schema.errors import Conflict, UsageError
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
 from retinue.schema.events.runs import RunCompleted, RunInterrupted, RunResumed, RunWaiting
-from retinue.schema.events.steps import AuxiliaryUsed, CallSettled, ContextCompacted, ModelAsked, ModelFailed
+from retinue.schema.events.steps import AuxiliaryUsed, CallSettled, ModelAsked, ModelFailed
 from retinue.schema.events.threads import ThreadForked, ThreadSummarized, ThreadTerminated, ThreadTitled
 from retinue.schema.ids import QuestionId, ThreadId
-from retinue.schema.message import text_of
 from retinue.schema.permission import Permissions, Rule
 from retinue.testing.harness import log_of
 from retinue.tools.function import tool
@@ -228,37 +226,6 @@ async def test_a_reader_that_comes_back_misses_no_event_and_sees_none_twice(open
                 if len(seen) % 3 == 0:
                     break
     assert seen == list(range(1, len(seen) + 1))
-
-
-@pytest.mark.spec("RUN-10", "REG-12")
-async def test_compaction_summarises_keeps_pairs_and_the_log_keeps_everything(open_app: OpenApp) -> None:
-    @tool(effect="read")
-    def page(n: int) -> str:
-        """Read a page."""
-        return f"page {n} " + "x" * 900
-
-    sent: list[ScriptedRequest] = []
-
-    def script(request: ScriptedRequest) -> Say:
-        if request.agent == "compaction":
-            return Say(text="SUMMARY OF THE PAST")
-        sent.append(request)
-        return call("page", n=len(sent)) if len(sent) <= 12 else Say(text="done")
-
-    from retinue.models.scripted import ScriptedModel
-
-    model = ScriptedModel(script, window=5_000)
-    definition = agent("calc", "page", compaction=Compaction(at=0.5, keep=0.2))
-    async with open_app({"*": model}, agents=[definition], tools=[page]) as app:
-        completion = await app.run("calc", "read it all")
-        log = await log_of(app, completion.thread)
-    compactions = [e for e in log if isinstance(e, ContextCompacted)]
-    assert compactions
-    assert any(c.summary == "SUMMARY OF THE PAST" for c in compactions)
-    assert len([e for e in log if isinstance(e, CallSettled)]) == 12
-    last = sent[-1]
-    assert "SUMMARY OF THE PAST" in text_of(last.turns[0].parts)
-    assert completion.usage.total >= sum(c.usage.total for c in compactions) > 0
 
 
 @pytest.mark.spec("RUN-01", "RUN-13")

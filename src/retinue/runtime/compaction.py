@@ -6,6 +6,8 @@ what is kept always begins with an assistant turn.
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from retinue.ports.model import Model, Request
 from retinue.runtime.auxiliary import ask_hidden
 from retinue.runtime.context import BYTES_PER_TOKEN, Context
@@ -25,6 +27,13 @@ _QUOTED = 2000
 """Characters of an output that the summariser sees."""
 _FEWEST = 4
 """Turns that must have come since the last compaction before another can help."""
+_GROWTH = 0.1
+"""Of the window: what must have come since the last compaction when what it left is already past the limit."""
+_FRAME = 40
+"""Characters of a wire format around each part."""
+_ENOUGH = 0.8
+"""Shortening outputs is enough when it leaves this much of the limit."""
+_NOTHING = ContextCompacted(at=0, summary="", kept_from=0)
 
 
 def settings(work: "Work") -> Compaction:
@@ -37,66 +46,90 @@ def due(work: "Work", context: Context, request: Request, model: Model) -> bool:
         return False
     if attempts.overflowed:
         return True
-    kept_from = work.state.compacted.kept_from if work.state.compacted else 0
-    if context.turns - kept_from < _FEWEST:
-        return False
     side: SideName = work.state.run.active if work.state.run else "a"
+    earlier = work.state.compacted.get(side, _NOTHING)
+    if context.turns - earlier.kept_from < _FEWEST:
+        return False
+    limit = max(wanted.at * model.window, earlier.left + _GROWTH * model.window if earlier.left else 0)
+    return _tokens(work, side, context, request) > limit
+
+
+def _tokens(work: "Work", side: SideName, context: Context, request: Request) -> int:
+    """What the request holds: as the provider counted the last one, where it did."""
     counted = work.state.context_tokens[side]
     added = int((len(request.turns[-1].data) + len(request.tail)) / BYTES_PER_TOKEN)
-    tokens = counted + added if counted else context.estimate(request)
-    return tokens > wanted.at * model.window
+    return counted + added if counted else context.estimate(request)
 
 
-async def compact(work: "Work", side: SideName, model: Model) -> None:
-    """Record what the model is shown of the past from here on."""
+async def compact(work: "Work", side: SideName, model: Model, context: Context, request: Request) -> None:
+    """Record what the model is shown of the past from here on.
+
+    Characters are turned into tokens at the rate of this very conversation, so that what
+    is thought to be saved is what the provider will count.
+    """
     await work.flush()
     perspective = Perspective(side)
     turns: list[Turn] = []
     for _, event in await read_log(work.runtime, work.thread):
         turns += perspective.feed(event)
-    wanted = settings(work)
-    budget = int(wanted.keep * model.window * BYTES_PER_TOKEN)
-    kept_from = _kept_from(turns, budget)
-    trimmed = _trimmable(turns[:kept_from] if kept_from else turns)
-    earlier = work.state.compacted
-    if _size(turns, trimmed) < wanted.at * model.window * BYTES_PER_TOKEN * 0.8 and not work.state.attempts.overflowed:
-        work.record(ContextCompacted(at=work.now, side=side, summary="", kept_from=0, trimmed=tuple(trimmed)))
-        return
-    said = await ask_hidden(work, "compaction", transcript(turns[:kept_from], earlier), inherited=model.name)
-    summary = said.text if said and said.text else _mechanical(turns[:kept_from])
-    work.record(
-        ContextCompacted(
+    wanted, overflowed = settings(work), work.state.attempts.overflowed
+    earlier = work.state.compacted.get(side, _NOTHING)
+    shown, known = turns[earlier.kept_from :], frozenset(earlier.trimmed)
+    tokens = _tokens(work, side, context, request)
+    window = min(model.window, tokens) if overflowed else model.window
+    fixed = len(request.head.data) / BYTES_PER_TOKEN
+    rate = max(tokens - fixed, 1) / max(_size(shown, known) + len(earlier.summary), 1)
+    tail = _tail(shown, wanted.keep * window / rate)
+    if not overflowed and not any(turn.role == "assistant" for turn in shown[:tail]):
+        tail = 0  # a summary of what was asked alone saves nothing
+    trimmed = known.union(_trimmable(shown[:tail] or shown))
+    left = fixed + rate * (_size(shown, trimmed) + len(earlier.summary))
+    event = ContextCompacted(
+        at=work.now,
+        side=side,
+        summary=earlier.summary,
+        kept_from=earlier.kept_from,
+        trimmed=tuple(sorted(trimmed)),
+        left=int(left),
+        cost=0,
+    )
+    if tail and (overflowed or left > _ENOUGH * wanted.at * window):
+        told = transcript(shown[:tail], earlier.summary, most=int(_ENOUGH * window * BYTES_PER_TOKEN))
+        said = await ask_hidden(work, "compaction", told, inherited=model.name)
+        summary = said.text if said and said.text else _mechanical(shown[:tail], earlier.summary)
+        event = replace(
+            event,
             at=work.now,
-            side=side,
             summary=summary,
-            kept_from=kept_from,
-            trimmed=tuple(trimmed),
+            kept_from=earlier.kept_from + tail,
+            left=int(fixed + rate * (_size(shown[tail:], trimmed) + len(summary))),
             usage=said.usage if said else Usage(),
             cost=said.cost if said else 0,
         )
-    )
+    work.record(event)
 
 
-def _kept_from(turns: list[Turn], budget: int) -> int:
-    """The first assistant turn of a tail that fits the budget; the last exchange is always kept."""
+def _tail(turns: list[Turn], room: float) -> int:
+    """The first assistant turn of a tail that fits; the last exchange is always kept."""
     size, start = 0, len(turns)
     for index in range(len(turns) - 1, -1, -1):
-        size += sum(_length(part) for part in turns[index].parts)
-        if size > budget and start < len(turns):
+        size += _size([turns[index]], frozenset())
+        if size > room and start < len(turns):
             break
         if turns[index].role == "assistant":
             start = index
-    return start
+    return start if start < len(turns) else 0
 
 
 def _trimmable(turns: list[Turn]) -> list[CallId]:
     return [p.call for t in turns for p in t.parts if isinstance(p, Outcome) and len(p.text) > TRIMMED_TO]
 
 
-def _size(turns: list[Turn], trimmed: list[CallId]) -> int:
-    short = frozenset(trimmed)
+def _size(turns: list[Turn], trimmed: frozenset[CallId]) -> int:
     return sum(
-        TRIMMED_TO if isinstance(p, Outcome) and p.call in short else _length(p) for turn in turns for p in turn.parts
+        _FRAME + (min(_length(p), TRIMMED_TO) if isinstance(p, Outcome) and p.call in trimmed else _length(p))
+        for turn in turns
+        for p in turn.parts
     )
 
 
@@ -110,10 +143,10 @@ def _length(part: Part) -> int:
             return 4000
 
 
-def transcript(turns: list[Turn], earlier: ContextCompacted | None) -> str:
-    lines = [f"Earlier summary, to be updated:\n{earlier.summary}\n"] if earlier and earlier.summary else []
-    skip = earlier.kept_from if earlier else 0
-    for turn in turns[skip:]:
+def transcript(turns: list[Turn], earlier: str, *, most: int) -> str:
+    """What the summariser reads; of a past longer than `most`, the middle is left out."""
+    lines = [f"Earlier summary, to be updated:\n{earlier}\n"] if earlier else []
+    for turn in turns:
         for part in turn.parts:
             match part:
                 case Text():
@@ -126,11 +159,15 @@ def transcript(turns: list[Turn], earlier: ContextCompacted | None) -> str:
                     lines.append(f"[{part.mime} {part.name or part.path or ''}]")
                 case Thinking():
                     pass
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 3]}\n\n(… {len(text) - most} characters left out …)\n\n{text[-(most - most // 3) :]}"
 
 
-def _mechanical(turns: list[Turn]) -> str:
+def _mechanical(turns: list[Turn], earlier: str) -> str:
     """When no model can summarise, what people said and what was called is still better than nothing."""
     said = [p.text[:500] for t in turns if t.role == "user" for p in t.parts if isinstance(p, Text)]
     called = [f"{p.tool} {p.arguments[:200]}" for t in turns for p in t.parts if isinstance(p, Call)]
-    return "Messages:\n" + "\n".join(said[-20:]) + "\n\nCalls made:\n" + "\n".join(called[-60:])
+    lines = ["Messages:", *said[-20:], "", "Calls made:", *called[-60:]]
+    return "\n".join([earlier[:4000], *lines] if earlier else lines)

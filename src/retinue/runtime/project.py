@@ -180,7 +180,8 @@ def _apply_step(state: State, seq: Seq, event: StepEvent) -> None:
         case ContextCompacted() | AuxiliaryUsed():
             _charge(state, event)
             if isinstance(event, ContextCompacted):
-                state.compacted, state.attempts.compacted = event, True
+                state.compacted[event.side] = event
+                state.attempts.compacted = True
                 state.context_tokens[event.side] = 0
         case HistoryChanged() | HookFailed():
             pass

@@ -57,7 +57,7 @@ async def _conversation(work: "Work") -> str:
     """What the caller's model sees now, compaction included, without thinking, calls or outcomes."""
     await work.flush()
     side = work.state.run.active if work.state.run else "a"
-    perspective = Perspective(side, compacted=work.state.compacted)
+    perspective = Perspective(side, compacted=work.state.compacted.get(side))
     turns: list[Turn] = []
     for _, event in await read_log(work.runtime, work.thread):
         turns += perspective.feed(event)

@@ -132,7 +132,7 @@ class State:
     files: dict[str, FileAttached] = field(default_factory=dict[str, FileAttached])
     context_tokens: dict[SideName, int] = field(default_factory=lambda: {"a": 0, "b": 0})
     """What the last request and its answer took of the window, as the provider counted."""
-    compacted: ContextCompacted | None = None
+    compacted: dict[SideName, ContextCompacted] = field(default_factory=dict[SideName, ContextCompacted])
     steps: int = 0
     usage: Usage = Usage()
     cost: int | None = 0

@@ -5,8 +5,8 @@ candidate, compact and try once more, or give up.
 """
 
 from retinue.ports.model import Answer, Candidate, Request
-from retinue.ports.store import Reserve, Settle
-from retinue.runtime import children, compaction
+from retinue.ports.store import Settle
+from retinue.runtime import compaction, ledger
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
 from retinue.runtime.history import filter_history
@@ -15,7 +15,6 @@ from retinue.runtime.project import project
 from retinue.runtime.sides import candidates
 from retinue.runtime.tail import tail_for
 from retinue.runtime.work import Aborted, Work, read_log
-from retinue.schema.completion import Usage
 from retinue.schema.errors import BudgetExceeded, ModelError
 from retinue.schema.events.steps import ModelAnswered, ModelAsked, ModelFailed
 from retinue.schema.ids import call_id
@@ -36,7 +35,7 @@ async def ask(work: Work) -> Finish | None:
     context = await work.context(side, choice.model)
     request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
     if compaction.due(work, context, request, choice.model):
-        await compaction.compact(work, side, choice.model)
+        await compaction.compact(work, side, choice.model, context, request)
         context = await work.context(side, choice.model)
         request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
     if finish := await _announce(work, side, choice, context, request):
@@ -58,13 +57,11 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
     """Write `model.asked` with its reservation; a finish when the budget does not allow it."""
     run, state = work.state.run, work.state
     assert run is not None
-    model = choice.model
-    usage = Usage(input=context.estimate(request), output=min(most_output(work) or model.max_output, model.max_output))
-    cost = model.price(usage)
-    capped = state.thread.capped
-    if cost is None and children.cost_capped(state):
-        return children.unpriced(model.name)
-    if capped:
+    model, held = choice.model, None
+    if state.thread.capped:
+        held = ledger.most(model, sent=context.bound(request), answer=most_output(work) or model.max_output)
+        if held.cost is None and ledger.cost_capped(state.thread):
+            return ledger.unpriced(model.name)
         await work.flush()
     asked = ModelAsked(
         at=work.now,
@@ -74,15 +71,13 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
         format=model.format,
         attempt=state.attempts.tried + 1,
         chain=context.chain(request),
-        reserved_cost=cost if capped else None,
-        reserved_tokens=usage.total if capped else 0,
+        reserved_cost=held.cost if held else None,
+        reserved_tokens=held.tokens if held else 0,
         note=choice.note,
     )
     work.record(asked)
-    if not capped:
-        await work.flush()
-        return None
-    work.ledger(Reserve(request=_request_id(work), cost=cost or 0, tokens=usage.total))
+    if held is not None:
+        work.ledger(held.reserve(_request_id(work)))
     try:
         await work.flush()
     except BudgetExceeded as refused:
@@ -108,7 +103,8 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
         async with work.abortable(max(left, 1.0)):
             answer = await choice.model.ask(request, lambda delta: live.delta(work.thread, delta))
     except (ModelError, TimeoutError, Aborted) as error:
-        _failed(work, choice, error)
+        heard = live.partial(work.thread)
+        _failed(work, choice, error, began=heard is not None and bool(heard.pieces))
         return
     finally:
         live.end(work.thread)
@@ -145,14 +141,11 @@ def _numbered(work: Work, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(numbered)
 
 
-def _failed(work: Work, choice: Candidate, error: ModelError | TimeoutError | Aborted) -> None:
-    """What a failed request cost is not known: the reservation is charged, as after a crash."""
+def _failed(work: Work, choice: Candidate, error: ModelError | TimeoutError | Aborted, *, began: bool) -> None:
     asked = work.state.asked
-    reserved = asked.reserved_tokens if asked else 0
-    cost = asked.reserved_cost if asked else None
-    if reserved:
-        rejected = isinstance(error, ModelError) and error.status is not None
-        work.ledger(Settle(request=_request_id(work), cost=0 if rejected else cost, tokens=0 if rejected else reserved))
+    if asked is not None and asked.reserved_tokens:
+        held = ledger.Most(asked.reserved_tokens, asked.reserved_cost)
+        work.ledger(held.settle_failed(_request_id(work), error, began=began))
     match error:
         case ModelError():
             retry = _retry_in(work, error)

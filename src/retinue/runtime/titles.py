@@ -46,9 +46,9 @@ async def _summarise(work: "Work") -> None:
     if run is None or work.state.summary is not None:
         return
     await work.flush()
-    perspective = Perspective("a", compacted=work.state.compacted)
+    perspective = Perspective("a", compacted=work.state.compacted.get("a"))
     turns = [turn for _, event in await read_log(work.runtime, work.thread) for turn in perspective.feed(event)]
-    text = transcript(turns, None)[-_MOST:]
+    text = transcript(turns, "", most=_MOST)
     said = await ask_hidden(work, "summary", text, inherited=run.started.model, seconds=30.0)
     _charge(work, "summary", said)
     if said is not None and said.text:

@@ -70,6 +70,8 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"
     kept_from: int
     trimmed: tuple[CallId, ...] = ()
     """Calls whose outcomes are shown shortened from here on."""
+    left: int = 0
+    """Tokens that a request holds after it, as far as can be told."""
     usage: Usage = Usage()
     cost: int | None = None
 
