@@ -1,3 +1,4 @@
+import hashlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from retinue.ports.tool import Tool, ToolContext
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.ids import AgentId
 from retinue.storage.sqlite import Database, open_database
+from retinue.tools.discovery import tool_files
 from retinue.tools.function import tool
 from retinue.tools.table import TABLE, BuiltinTools
 
@@ -53,24 +55,24 @@ async def test_every_tool_is_what_its_row_says(database: Database) -> None:
 async def test_functions_come_beside_the_shipped_tools_and_never_instead(
     database: Database, workspace: Path, context: ToolContext
 ) -> None:
-    folder = workspace / ".retinue/tools"
-    folder.mkdir(parents=True)
-    (folder / "mine.py").write_text(
-        "from retinue.tools.function import tool\n@tool\ndef extra() -> str:\n    return 'project'\n"
-    )
+    source = "from retinue.tools.function import tool\n@tool\ndef {}() -> str:\n    return 'project'\n"
+    for name in ("extra", "own"):
+        (workspace / f"{name}.py").write_text(source.format(name))
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in workspace.glob("*.py")}
     given = {"extra": extra, "read": impostor}
     plain = BuiltinTools(memory=database.memory, clock=SystemClock(), functions=given)
-    trusting = BuiltinTools(memory=database.memory, clock=SystemClock(), functions=given, trusted=lambda _: True)
+    with_project = BuiltinTools(
+        memory=database.memory, clock=SystemClock(), functions=given, project=lambda folder: tool_files(folder, hashes)
+    )
 
-    untrusted = await plain.tools(AGENT, str(workspace))
-    trusted = await trusting.tools(AGENT, str(workspace))
+    alone = await plain.tools(AGENT, str(workspace))
+    beside = await with_project.tools(AGENT, str(workspace))
 
-    assert (await untrusted["extra"].run({}, context)).text == "extra"
-    assert (await trusted["extra"].run({}, context)).text == "project"
-    assert type(trusted["read"]).__name__ == "Read"
-    assert len(trusted) == len(TABLE) + 1
-    assert "extra" in trusted
-    assert "nothing" not in trusted
+    assert "own" not in alone
+    assert (await beside["own"].run({}, context)).text == "project"
+    assert (await beside["extra"].run({}, context)).text == "extra"
+    assert type(beside["read"]).__name__ == "Read"
+    assert len(beside) == len(TABLE) + 2
 
 
 def test_listing_tools_loads_none_of_them() -> None:

@@ -13,6 +13,7 @@ from retinue.app.catalog import CatalogHolder, open_catalog
 from retinue.app.clock import SystemClock
 from retinue.app.mcp import Mcp
 from retinue.app.models import models_of
+from retinue.app.project_tools import project_tool_files
 from retinue.app.remotes import RemoteAgents
 from retinue.app.seal import Seal
 from retinue.app.settings import Settings, secret_name
@@ -210,6 +211,7 @@ def _toolbox(parts: Parts, settings: Settings, database: Database, clock: Clock,
             checkers=settings.tools.checkers,
         ),
         functions={tool.spec.name: tool for tool in given},
+        project=lambda workspace: project_tool_files(settings.home, workspace),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which agents of project folders, and which project settings, a person has trusted.
+"""Which agents, files with tools and settings of projects a person has trusted.
 
 Trust names content: a folder, an id and the hash of what was read then. A file that
 changes afterwards is untrusted again. The file lives in the user's folder, never in the project.
@@ -13,7 +13,7 @@ from retinue.app.files import write_whole
 from retinue.schema.errors import SettingsError
 
 Trusted = Mapping[str, Mapping[str, str]]
-"""Folder → agent id, or the settings file's name → hash."""
+"""Folder → agent id, or the name of a file → hash."""
 
 
 def read_trust(home: Path) -> Trusted:

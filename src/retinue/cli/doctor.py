@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from retinue.app.catalog import open_catalog
+from retinue.app.project_tools import project_tool_files
 from retinue.app.settings import Settings, secret_name
 from retinue.cli.here import settings_here
 from retinue.cli.output import count, json_option, plain, print_json
@@ -186,6 +187,15 @@ def _sources(looked: Looked) -> Iterator[Say]:
                 yield "warning", str(problem), None
 
 
+def _tools(looked: Looked) -> Iterator[Say]:
+    for file in project_tool_files(looked.settings.home, looked.settings.root):
+        if file.trusted:
+            yield "ok", str(file.path), None
+        else:
+            fix = "read it, then: retinue tools trust"
+            yield "warning", f"{file.path} is not trusted: its tools are not loaded", fix
+
+
 def _default_agent(looked: Looked) -> Iterator[Say]:
     name = looked.settings.default_agent
     try:
@@ -203,5 +213,6 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("repositories", _repositories),
     ("database", _database),
     ("agents", _sources),
+    ("tools", _tools),
     ("default agent", _default_agent),
 )

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("retinue.cli.answer:answer", "List the questions that wait for a person, and answer them."),
     "memory": ("retinue.cli.memory:memory", "What agents remember across runs."),
     "permissions": ("retinue.cli.permissions:permissions", "What was granted, and why a call is allowed or not."),
-    "tools": ("retinue.cli.tools:tools", "The tools there are, and those an agent gets."),
+    "tools": ("retinue.cli.tools:tools", "The tools there are, those an agent gets, and trust in a project's."),
     "mcp": ("retinue.cli.mcp:mcp", "MCP servers whose tools agents may use."),
     "agents": ("retinue.cli.agents:agents", "List, show, check, write and trust agents."),
     "repos": ("retinue.cli.repos:repos", "Git repositories that agents come from."),

@@ -5,7 +5,7 @@ somebody asks for the tool itself. Tools that park (delegation, questions,
 completion) belong to the runtime, those of MCP servers to `retinue.remotes`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from retinue.schema.tool import Effect
 from retinue.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
+    from retinue.tools.discovery import ToolFile
     from retinue.tools.websearch import SearchProvider
 
 
@@ -61,7 +62,7 @@ class BuiltinTools:
         clock: Clock,
         settings: ToolSettings = ToolSettings(),  # noqa: B008 - a frozen value
         functions: Mapping[str, Tool] | None = None,
-        trusted: Callable[[Path], bool] = lambda _: False,
+        project: "Callable[[Path], Iterable[ToolFile]]" = lambda _: (),
         search: "SearchProvider | None" = None,
     ) -> None:
         """
@@ -69,22 +70,24 @@ class BuiltinTools:
             memory: Where `save_memory` and `load_memory` keep what agents remember.
             clock: The time, for expiry.
             settings: What the operator configured.
-            functions: Tools given in Python code, and those of installed packages.
-            trusted: Whether the code in a project's `.retinue/tools` may be run.
+            functions: Tools given in Python code.
+            project: The files with tools of the project that a workspace belongs to.
             search: What `websearch` asks, when it is not the endpoint in the settings.
         """
         self._parts: dict[str, object] = {"memory": memory, "clock": clock, "settings": settings, "search": search}
         self._functions = dict(functions or {})
-        self._trusted = trusted
+        self._project = project
+        self._packaged: Mapping[str, Tool] | None = None
         self._built: dict[str, Tool] = {}
 
     async def tools(self, agent: AgentDefinition, workspace: str) -> Mapping[str, Tool]:
-        """Shipped tools can't be replaced; a project's function wins over a package's of the same name."""
-        found = dict(self._functions)
-        if workspace and self._trusted(Path(workspace)):
-            from retinue.tools.discovery import project_tools
+        """Shipped tools can't be replaced; a function in code wins over a project's, that over a package's."""
+        from retinue.tools.discovery import packaged_tools, project_tools
 
-            found |= project_tools(Path(workspace)).tools
+        if self._packaged is None:
+            self._packaged = packaged_tools().tools
+        of_project = project_tools(self._project(Path(workspace))).tools if workspace else {}
+        found = {**self._packaged, **of_project, **self._functions}
         return _Tools(self._build, {name: tool for name, tool in found.items() if name not in TABLE})
 
     def _build(self, name: str) -> Tool:
