@@ -133,10 +133,10 @@ async def test_a_refused_reservation_says_what_is_left_and_what_was_asked(store:
         await book(store, CHILD, reserve("r", 0, 101))
 
     assert of_cost.value.message == (
-        f"the budget of thread {ROOT} is $2: $0.5 left, $0.75 asked for by the next request"
+        f"the budget of thread {ROOT} is $2: $0.5 left, and the next request may take $0.75"
     )
     assert of_tokens.value.message == (
-        f"the budget of thread {ROOT} is 500 tokens: 100 left, 101 asked for by the next request"
+        f"the budget of thread {ROOT} is 500 tokens: 100 left, and the next request may take 101"
     )
 
 
@@ -222,3 +222,17 @@ async def test_siblings_that_ask_at_once_never_pass_the_cap_together(store: Stor
 
     assert sum(isinstance(result, BudgetExceeded) for result in results) == 4
     assert (await sums(store))[2] == 20
+
+
+@pytest.mark.spec("RUN-08")
+async def test_what_a_dead_owner_had_reserved_is_charged_once_when_the_thread_is_claimed_again(store: Store) -> None:
+    """Its own requests alone: those of the threads below it have owners of their own."""
+    await tree(store, root=Caps(cost=100))
+    await book(store, CHILD, reserve("mine", 10, 100), reserve("done", 5, 50), settle("done", 1, 2))
+    await book(store, GRANDCHILD, reserve("theirs", 7, 70))
+
+    for owner in ("two", "three"):
+        await store.claim(owner, now=NOW, lease=30.0, thread=CHILD, steal=True)
+
+    assert await sums(store, CHILD) == await sums(store, ROOT) == (11, 102, 7, 70, 0)
+    assert await sums(store, GRANDCHILD) == (0, 0, 7, 70, 0)

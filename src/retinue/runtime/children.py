@@ -15,11 +15,10 @@ from retinue.policy.ceiling import denies
 from retinue.policy.rules import Tier
 from retinue.ports.store import Caps, InboxEntry, NewThread
 from retinue.ports.tool import Result
-from retinue.runtime import attachments, environment
-from retinue.runtime.completion import Finish
+from retinue.runtime import attachments, environment, ledger
 from retinue.runtime.history import hooked
 from retinue.runtime.sides import candidates
-from retinue.runtime.state import CallState, ChildState, State
+from retinue.runtime.state import CallState, ChildState
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.agent import Budget, SandboxMode, Subagent
@@ -155,6 +154,7 @@ def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadSta
         workspace=thread.workspace,
         people=thread.people,
         tenant=thread.tenant,
+        project=thread.project,
         name=wanted.name,
         title=wanted.title,
         description=wanted.description,
@@ -165,7 +165,7 @@ def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadSta
         sandbox=_stricter(thread.sandbox, wanted.pin.definition.sandbox),
         budget=wanted.pin.definition.budget,
         capped=thread.capped or wanted.pin.definition.budget != Budget(),
-        cost_capped=cost_capped(work.state) or wanted.pin.definition.budget.cost is not None,
+        cost_capped=ledger.cost_capped(thread) or wanted.pin.definition.budget.cost is not None,
         max_depth=depth_limit(work),
         blocking=wanted.blocking,
         resumable=resumable is not None,
@@ -334,16 +334,6 @@ def _settle_waiting(work: Work, reference: ThreadId, result: Result) -> bool:
     for state in waiting:
         _settle(work, state, result)
     return bool(waiting)
-
-
-def cost_capped(state: State) -> bool:
-    """Whether somebody from the root to here has a budget in money, so that every price must be known."""
-    return state.thread.cost_capped or state.thread.budget.cost is not None
-
-
-def unpriced(model: str) -> Finish:
-    error = f"No price is known for {model}, so a cost budget can't be kept. Use a token budget."
-    return Finish(result="", status="FAILED", reason="budget", error=error)
 
 
 def _settle(work: Work, state: CallState, result: Result) -> None:

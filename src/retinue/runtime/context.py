@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from retinue.ports.model import Fragment, Head, Model, Request
 from retinue.runtime.perspective import Perspective, changes_of
-from retinue.schema.events.steps import ContextCompacted, HistoryChanged
+from retinue.schema.events.steps import ContextCompacted, HistoryChanged, ModelAnswered
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import ThreadId
 from retinue.schema.message import Turn
@@ -18,6 +18,8 @@ from retinue.schema.thread import SideName
 
 BYTES_PER_TOKEN = 3.6
 """For estimates before a provider has counted; on the careful side for English and code."""
+_TURN = 16
+"""Tokens that a provider may put around a turn."""
 
 
 class Context:
@@ -30,6 +32,9 @@ class Context:
         self._digest = blake2b(digest_size=16)
         self._head: tuple[Head, Fragment] | None = None
         self._open: tuple[Turn, Fragment] | None = None
+        self._asked: tuple[Fragment, int, Fragment] | None = None
+        self._counted: tuple[Fragment, int, Fragment, int] | None = None
+        """The head, turns and last turn of the last request that was answered, and its tokens."""
         self.bytes = 0
         self.stale = False
         """The past was changed: rebuild from the log."""
@@ -48,6 +53,8 @@ class Context:
         if isinstance(event, ContextCompacted | HistoryChanged):
             self.stale = True
         else:
+            if isinstance(event, ModelAnswered) and event.side == self._perspective.side and event.usage.input:
+                self._counted = (*self._asked, event.usage.input) if self._asked else None
             self.feed(event)
 
     @property
@@ -55,13 +62,9 @@ class Context:
         return self._perspective.count
 
     def request(self, head: Head, *, tail: str = "", message_id: str | None = None, stream: bool = True) -> Request:
-        return Request(
-            head=self._encoded_head(head),
-            turns=self.request_turns(),
-            tail=tail,
-            message_id=message_id,
-            stream=stream,
-        )
+        encoded, turns = self._encoded_head(head), self.request_turns()
+        self._asked = (encoded, len(turns), turns[-1])
+        return Request(head=encoded, turns=turns, tail=tail, message_id=message_id, stream=stream)
 
     def request_turns(self) -> list[Fragment]:
         """Every turn that a request sent now would hold."""
@@ -79,6 +82,16 @@ class Context:
         """Tokens of input, before anybody has counted."""
         size = self.bytes + len(request.head.data) + len(request.turns[-1].data) + len(request.tail)
         return int(size / BYTES_PER_TOKEN) + 16
+
+    def bound(self, request: Request) -> int:
+        """Tokens of input that can't be exceeded: what the provider has counted of it, and the rest in bytes."""
+        sizes = [len(turn.data) + _TURN for turn in request.turns]
+        tail = len(request.tail.encode())
+        if self._counted is not None:
+            head, turns, last, tokens = self._counted
+            if request.head is head and len(sizes) >= turns and request.turns[turns - 1] == last:
+                return tokens + sum(sizes[turns:]) + tail
+        return len(request.head.data) + sum(sizes) + tail
 
     def _encode(self, turn: Turn) -> Fragment:
         """The open turn is encoded when it is asked with and needed again when it was answered."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import assert_never
 
 from retinue.ports.store import Claim, Park
@@ -17,7 +18,7 @@ from retinue.runtime.start import start_run
 from retinue.runtime.step import ask
 from retinue.runtime.stops import EndTurn, Grace, HandOver
 from retinue.runtime.titles import before_rest
-from retinue.runtime.work import Work, load_work
+from retinue.runtime.work import Aborted, Work, load_work
 from retinue.schema.errors import Fenced
 from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
 
@@ -30,8 +31,10 @@ async def run_thread(runtime: Runtime, claim: Claim, attach: Callable[[Work], No
     attach(work)
     try:
         recover(work)
-        while not await _move(work):
-            pass
+        parked = False
+        while not parked:
+            with suppress(Aborted):  # a request of a hidden agent was cut; the inbox says why
+                parked = await _move(work)
     except Fenced:
         log.info("thread %s has another owner now", claim.thread)
     except Exception:

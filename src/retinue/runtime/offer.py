@@ -15,6 +15,7 @@ from retinue.ports.model import Head
 from retinue.ports.tool import Tool
 from retinue.runtime import delegation, permit, system_tools
 from retinue.runtime.completion import COMPLETE, completion_spec
+from retinue.runtime.ledger import CAPPED_OUTPUT
 from retinue.runtime.sides import side_definition
 from retinue.runtime.system_tools import SystemTool
 from retinue.runtime.work import Work
@@ -23,8 +24,6 @@ from retinue.schema.thread import SideName
 from retinue.schema.tool import ToolSpec
 
 PLANNING_EXTRA = frozenset({"todo", "question", "request_user_input"})
-CAPPED_OUTPUT = 8192
-"""Tokens of output that a budget reserves for an agent which does not say how much it needs."""
 PREFIX = (
     "You are an AI assistant powered by a large language model.\n"
     "Current time: {{current_time}}\n"

@@ -35,7 +35,7 @@ class Perspective:
         compacted: ContextCompacted | None = None,
         changed: Mapping[int, tuple[Part, ...]] = {},
     ) -> None:
-        self._side: SideName = side
+        self.side: SideName = side
         self._kept_from = compacted.kept_from if compacted else 0
         self._summary = SUMMARY.format(summary=compacted.summary) if compacted and compacted.kept_from else None
         self._trimmed = frozenset(compacted.trimmed) if compacted else frozenset[CallId]()
@@ -53,15 +53,15 @@ class Perspective:
     def feed(self, event: AnyEvent) -> list[Turn]:
         match event:
             case MessageReceived():
-                return self._add("assistant" if event.side == self._side else "user", event.parts)
-            case RunStarted() if event.query is not None and self._side == "a":
+                return self._add("assistant" if event.side == self.side else "user", event.parts)
+            case RunStarted() if event.query is not None and self.side == "a":
                 self._parts = [*(p for p in self._parts if not isinstance(p, Text)), Text(text=event.query)]
                 return []
             case ModelAnswered():
-                return self._own_answer(event) if event.side == self._side else self._say(text_of(event.parts))
+                return self._own_answer(event) if event.side == self.side else self._say(text_of(event.parts))
             case CallSettled() if event.outcome.call in self._order:
                 return self._add("user", (self._shown(event.outcome),))
-            case TurnEnded() if event.side != self._side and event.text:
+            case TurnEnded() if event.side != self.side and event.text:
                 return self._say(event.text)
             case GraceStarted():
                 return self._say(event.text)

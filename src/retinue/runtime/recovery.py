@@ -18,9 +18,9 @@ def recover(work: Work) -> None:
     state = work.state
     if state.asked is not None:
         asked = state.asked
-        if asked.reserved_tokens:
-            id = f"{work.thread}:{state.asked_seq}"
-            work.ledger(Settle(request=id, cost=asked.reserved_cost, tokens=asked.reserved_tokens))
+        if asked.reserved_tokens and asked.reserved_cost is None:
+            # The tokens were charged when the thread was claimed; that their price is unknown only we can say.
+            work.ledger(Settle(request=f"{work.thread}:{state.asked_seq}:unpriced", cost=None, tokens=0))
         error = "The process ended while the model was asked."
         work.record(ModelFailed(at=work.now, error=error, code="aborted"))
     for call in state.open_calls:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from retinue.definition.template import Listed, agent_list, render
-from retinue.runtime import children, delegation, environment, variables
+from retinue.runtime import children, delegation, environment, ledger, variables
 from retinue.runtime.completion import Finish
 from retinue.runtime.history import hooked
 from retinue.runtime.offer import system_prompt, tools_for
@@ -63,8 +63,8 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         work.record(*([] if work.state.running else [event]))
         return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
     unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
-    if unpriced and children.cost_capped(state):
-        return children.unpriced(unpriced[0].name)
+    if unpriced and ledger.cost_capped(state.thread):
+        return ledger.unpriced(unpriced[0].name)
     await _start_immediate(work, event)
     return None
 

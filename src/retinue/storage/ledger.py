@@ -23,6 +23,8 @@ _WRITE_ACCOUNT = f"UPDATE threads SET {SET_SUMS} WHERE key = ?"
 
 _RESERVATION = "SELECT cost, tokens, settled FROM reservations WHERE thread = ? AND request = ?"
 
+_HELD = "SELECT request, cost, tokens FROM reservations WHERE thread = ? AND NOT settled"
+
 _WRITE_RESERVATION = "INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, ?)"
 
 _PRUNE = "DELETE FROM reservations WHERE thread = ? AND settled"
@@ -72,6 +74,15 @@ def book(transaction: Transaction, key: int, account: Account, entries: Sequence
     for ancestor_key, sums in above:
         execute(_WRITE_ACCOUNT, (*sums, ancestor_key))
     return after
+
+
+def charge(transaction: Transaction, key: int) -> None:
+    """All that a thread has reserved is spent: who asked is gone, and nobody can say what the requests took."""
+    held = transaction.execute(_HELD, (key,)).fetchall()
+    if held:
+        account = Account._make(transaction.execute(_ACCOUNT, (key,)).fetchone())
+        entries = [Settle(request=request, cost=cost, tokens=tokens) for request, cost, tokens in held]
+        transaction.execute(_WRITE_ACCOUNT, (*book(transaction, key, account, entries), key))
 
 
 def prune(transaction: Transaction, key: int) -> None:
@@ -139,8 +150,8 @@ def _read(transaction: Transaction, key: int, entries: Sequence[Reserve | Settle
 
 def _exceeded(thread: str, cap: str, left: str, asked: str) -> BudgetExceeded:
     return BudgetExceeded(
-        f"the budget of thread {thread} is {cap}: {left} left, {asked} asked for by the next request",
-        hint="raise the budget, or use a cheaper model",
+        f"the budget of thread {thread} is {cap}: {left} left, and the next request may take {asked}",
+        hint="raise the budget, lower max_tokens, or use a cheaper model",
     )
 
 

@@ -89,7 +89,7 @@ _DUE_ONE = """
 _CLAIM = """
     UPDATE threads SET owner = ?1, epoch = epoch + 1, lease = ?2, lease_until = ?3 + ?2
     WHERE key IN (SELECT key FROM ({due}))
-    RETURNING id, epoch, head, lease_until, runnable_at, key
+    RETURNING id, epoch, head, lease_until, runnable_at, key, reserved_tokens
 """
 
 _SET_BACK = """
@@ -195,8 +195,11 @@ def commit(transaction: Transaction, commit: Commit) -> Committed:
 def claim(transaction: Transaction, claiming: Claiming) -> Sequence[Claim]:
     taken = transaction.execute(_CLAIM.format(due=claiming.due), claiming.parameters).fetchall()
     taken.sort(key=lambda row: (row[4], row[5]))
+    for *_, key, reserved in taken:
+        if reserved:
+            ledger.charge(transaction, key)
     return [
-        Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until) for id, epoch, head, until, _, _ in taken
+        Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until) for id, epoch, head, until, *_ in taken
     ]
 
 
