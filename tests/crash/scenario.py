@@ -1,16 +1,18 @@
 """A run that is killed at every point: which tools, which agents, which script.
 
 Everything is a function of the request, so that a restarted process goes on the
-same way; effects are lines of a file, written through to the disk.
+same way; effects and requests are lines of files, which no kill takes back.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from retinue.models.script import CallTool, Say, ScriptedRequest
 from retinue.ports.tool import Tool
 from retinue.runtime.completion import COMPLETE
-from retinue.schema.agent import AgentDefinition, Resumable, Subagent
+from retinue.schema.agent import AgentDefinition, Budget, Resumable, Subagent
+from retinue.schema.completion import Usage
 from retinue.tools.function import tool
 from support.agents import agent
 
@@ -39,6 +41,12 @@ def tools(effects: Path) -> list[Tool]:
         return note(f"pay {what}")
 
     return [look, put, pay]
+
+
+USED = Usage(input=300, output=100)
+"""What every request takes."""
+CAP = 22_000
+"""Tokens for the first and the last request of `broke` and about three of its ten children, set aside at once."""
 
 
 def _calls(*calls: tuple[str, dict[str, object]]) -> Say:
@@ -97,9 +105,12 @@ def _lead(request: ScriptedRequest) -> Say:
 
 def agents() -> list[AgentDefinition]:
     subagents = (Subagent(name="scout", blocking=False), Subagent(name="clerk", resumable=Resumable()))
+    plenty = Budget(tokens=100_000_000)
     return [
-        agent("single", "look", "put", "pay"),
-        agent("lead", "pay", allowed_agents=("manager",), subagents=subagents, can_spawn_subagents=True),
+        agent("single", "look", "put", "pay", budget=plenty),
+        agent("broke", allowed_agents=("poor",), can_spawn_subagents=True, budget=Budget(tokens=CAP), max_tokens=1000),
+        agent("poor", max_tokens=1000),
+        agent("lead", "pay", allowed_agents=("manager",), subagents=subagents, can_spawn_subagents=True, budget=plenty),
         agent("manager", allowed_agents=("worker",), can_spawn_subagents=True),
         agent("worker", "pay"),
         agent("scout", "pay"),
@@ -107,5 +118,21 @@ def agents() -> list[AgentDefinition]:
     ]
 
 
-def script(request: ScriptedRequest) -> Say:
-    return single(request) if request.agent == "single" else tree(request)
+def script(requests: Path) -> Callable[[ScriptedRequest], Say]:
+    """Every request that reached the model leaves a line in `requests`."""
+
+    def answer(request: ScriptedRequest) -> Say:
+        with requests.open("a") as file:
+            file.write(f"{request.agent}\n")
+        say = _SCRIPTS.get(request.agent, tree)(request)
+        return Say(text=say.text, calls=say.calls, usage=USED)
+
+    return answer
+
+
+_SCRIPTS: dict[str, Callable[[ScriptedRequest], Say]] = {
+    "single": single,
+    "broke": lambda r: _calls(*[("call_agent", _POOR)] * 10) if r.step == 1 else Say(text="went as far as it could"),
+    "poor": lambda _: _done("begged"),
+}
+_POOR = {"agent_name": "poor", "input": "beg", "context_scope": "NONE"}

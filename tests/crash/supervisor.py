@@ -23,6 +23,7 @@ from retinue.runtime.engine import Engine
 from retinue.schema.events.runs import MessageReceived
 from retinue.schema.events.steps import CallSettled, ModelAsked
 from retinue.schema.ids import ThreadId
+from retinue.storage.check import check
 from retinue.testing.harness import scripted_app
 
 ROOT = ThreadId("11111111-1111-4111-8111-111111111111")
@@ -67,7 +68,7 @@ async def live(folder: Path, agent: str, at: int, moment: Moment) -> Life:
 
     async with scripted_app(
         folder,
-        {"*": scenario.script},
+        {"*": scenario.script(folder / "requests")},
         agents=scenario.agents(),
         tools=scenario.tools(folder / "effects"),
         wrap_store=mortal,
@@ -79,7 +80,8 @@ async def live(folder: Path, agent: str, at: int, moment: Moment) -> Life:
         async with asyncio.timeout(LIFETIME):
             completion = await app.engine.wait(ROOT)
             await settled(app.engine)
-        return await facts(app.engine, folder, completion.result, dying[0].commits)
+        told = await facts(app.engine, folder, completion.result, dying[0].commits)
+    return msgspec.structs.replace(told, ledger=check(folder / "home" / "retinue.db"))
 
 
 async def settled(engine: Engine) -> None:
@@ -109,6 +111,7 @@ async def facts(engine: Engine, folder: Path, result: object, commits: int) -> L
             )
         )
     accounts = await engine.runtime.store.accounts(ROOT)
+    requests = folder / "requests"
     effects = folder / "effects"
     return Life(
         result=result,
@@ -116,6 +119,9 @@ async def facts(engine: Engine, folder: Path, result: object, commits: int) -> L
         effects=effects.read_text().splitlines() if effects.exists() else [],
         asked=asked,
         reserved=sum(a.reserved_tokens for a in accounts),
+        sent=len(requests.read_text().splitlines()),
+        spent=next(a.spent_tokens for a in accounts if a.parent is None),
+        exceeded=any(a.caps.tokens is not None and a.spent_tokens > a.caps.tokens for a in accounts),
         acknowledged=(folder / "acknowledged").exists(),
         commits=commits,
     )

@@ -21,6 +21,14 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     effects: list[str] = []
     asked: int = 0
     reserved: int = 0
+    sent: int = 0
+    """Requests that reached the model, over all lives."""
+    spent: int = 0
+    """Tokens on the account of the root."""
+    exceeded: bool = False
+    """An account has passed its cap."""
+    ledger: list[str] = []
+    """What the check of the database found wrong."""
     acknowledged: bool = False
     commits: int = 0
     error: str = ""
