@@ -135,4 +135,4 @@ _SCRIPTS: dict[str, Callable[[ScriptedRequest], Say]] = {
     "broke": lambda r: _calls(*[("call_agent", _POOR)] * 10) if r.step == 1 else Say(text="went as far as it could"),
     "poor": lambda _: _done("begged"),
 }
-_POOR = {"agent_name": "poor", "input": "beg", "context_scope": "NONE"}
+_POOR: dict[str, object] = {"agent_name": "poor", "input": "beg", "context_scope": "NONE"}

@@ -219,3 +219,19 @@ async def test_a_hidden_request_that_fails_is_charged_as_after_a_crash(open_app:
         (account,) = await app.engine.runtime.store.accounts(thread)
     assert account.reserved_tokens == 0
     assert account.spent_tokens > 140 + 100
+
+
+@pytest.mark.spec("RUN-08")
+async def test_options_of_a_definition_buy_nothing_beyond_what_was_set_aside(open_app: OpenApp) -> None:
+    sent: dict[str, object] = {}
+
+    def script(request: ScriptedRequest) -> Say:
+        sent[request.agent] = msgspec.json.decode(request.head.options)
+        return Say(text="ok")
+
+    options = {"n": 4, "max_tokens": 90_000, "seed": 7, "generationConfig": {"maxOutputTokens": 90_000, "topK": 3}}
+    free, bound = agent("free", options=options), agent("bound", options=options, budget=Budget(tokens=50_000))
+    async with open_app(script, agents=[free, bound]) as app:
+        await app.run("free", "go")
+        await app.run("bound", "go")
+    assert sent == {"free": options, "bound": {"seed": 7, "generationConfig": {"topK": 3}}}

@@ -4,7 +4,10 @@ What an owner had set aside when it died is charged by the store, as soon as ano
 one claims the thread. `retinue.storage.ledger` keeps the sums down the tree.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from retinue.ports.model import Model
 from retinue.ports.store import Reserve, Settle
@@ -17,6 +20,10 @@ CAPPED_OUTPUT = 8192
 """Tokens of output that a budget sets aside for an agent which does not say how much it needs."""
 _FRAME = 400
 """Tokens that providers add to a request: their own words about tools, and marks between turns."""
+_BUYING = frozenset(
+    {"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "n", "best_of", "candidateCount"}
+    | {"service_tier"}
+)
 
 
 class Most(NamedTuple):
@@ -45,6 +52,15 @@ def most(model: Model, *, sent: int, answer: int) -> Most:
     cached = Usage(input=plain.input, cache_write=plain.input, output=answer)
     costs = [cost for usage in (plain, cached) if (cost := model.price(usage)) is not None]
     return Most(plain.total, max(costs, default=None))
+
+
+def within(options: Mapping[str, object]) -> dict[str, object]:
+    """A definition's `options` without those that buy a longer answer, or more than one, than was set aside."""
+    kept = {name: value for name, value in options.items() if name not in _BUYING}
+    gemini = options.get("generationConfig")
+    if isinstance(gemini, Mapping):
+        kept["generationConfig"] = within(msgspec.convert(gemini, dict[str, object]))
+    return kept
 
 
 def cost_capped(thread: ThreadStarted) -> bool:

@@ -15,7 +15,7 @@ from retinue.ports.model import Head
 from retinue.ports.tool import Tool
 from retinue.runtime import delegation, permit, system_tools
 from retinue.runtime.completion import COMPLETE, completion_spec
-from retinue.runtime.ledger import CAPPED_OUTPUT
+from retinue.runtime.ledger import CAPPED_OUTPUT, within
 from retinue.runtime.sides import side_definition
 from retinue.runtime.system_tools import SystemTool
 from retinue.runtime.work import Work
@@ -95,7 +95,7 @@ async def _head(work: Work, side: SideName) -> Head:
         reasoning_effort=definition.reasoning_effort,
         thinking_budget=definition.thinking_budget,
         parallel_tool_calls=definition.parallel_tool_calls,
-        options=msgspec.json.encode(definition.options) if definition.options else b"{}",
+        options=msgspec.json.encode(within(definition.options) if work.state.thread.capped else definition.options),
     )
 
 
