@@ -129,6 +129,57 @@ def test_tricks_get_their_verdict(command: str, wanted: str, verdict: Judge) -> 
     assert decision.verdict == wanted, decision
 
 
+EVALUATES = (
+    "echo $(({}))",
+    "echo $[{}]",
+    "(({}))",
+    "[[ {} -eq 1 ]]",
+    "[[ -v {} ]]",
+    "[ -v {} ]",
+    "test 1 -a -v {}",
+    "let {}",
+    "echo ${{!{}}}",
+    "echo ${{y:{}}}",
+    "b[{}]=1",
+    "echo ${{b[{}]}}",
+    "declare -i z={}",
+    "declare -n z={}",
+    "for ((i={};0;)); do ls; done",
+    "y={}; ((y))",
+)
+
+
+@pytest.mark.spec("PERM-02")
+@pytest.mark.parametrize("construct", EVALUATES)
+def test_a_value_from_elsewhere_is_not_evaluated_unasked(construct: str, verdict: Judge) -> None:
+    """`a[$(id)]` in a file runs `id` when bash takes it for a number or for a variable's name."""
+    evaluated = construct.format("x")
+
+    for given in ("x=$(cat f)", "x=`cat f`", "x=$(<f)", "export x=$(cat f)", "a=$(ls); x=$a", "x=(*)"):
+        assert verdict(f"{given}; {evaluated}").verdict == "ask", given
+    assert verdict(f"for x in *; do {evaluated}; done").verdict == "ask"
+    assert verdict(f"x='a[$(rm x)]'; {evaluated}").verdict == "deny"
+    assert verdict(f"x=1; {evaluated}").verdict == "allow"
+    assert verdict(f"x=$(cat f) bash -c '{evaluated}'").verdict == "ask"
+
+
+@pytest.mark.spec("PERM-02")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "i=0; while [ $i -lt 5 ]; do i=$((i+1)); echo $i; done",
+        "for f in *.py; do n=$((n+1)); done; echo $n",
+        "x=$(git rev-parse HEAD); echo ${x:0:7}",
+        "a=(1 2 3); echo ${a[0]} ${#a[@]}",
+        'n=$(ls); if [ "$n" -gt 1 ]; then ls; fi',
+        "git commit -m 'use $((x)) and $(y) [[ z'",
+        '[[ -n "$(git status --porcelain)" ]] && echo dirty',
+    ],
+)
+def test_counting_is_no_reason_to_ask(command: str, verdict: Judge) -> None:
+    assert verdict(command).verdict == "allow", command
+
+
 @pytest.mark.spec("PERM-02", "PERM-06")
 def test_every_command_that_was_found_is_listed_with_its_rule(verdict: Judge) -> None:
     decision = verdict("git log | tee f; echo $(rm x)")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from retinue.policy.shell.evaluation import evaluates_unknown, evaluations
 from retinue.policy.shell.script import Doubt, Part, Redirect, Scope, ScopeKind, Simple, parse
 from retinue.policy.shell.variables import Values, choices, written_values
 from retinue.policy.shell.words import OPENING, Word, decode, here_text, names, plain
@@ -30,7 +31,6 @@ _EXPRESSIONS = _WORDS | names(
 )
 _BLOCKS = frozenset(("program", "compound_statement", "do_group", "negated_command", "variable_assignments"))
 _SINGLY_QUOTED = frozenset(("raw_string", "ansi_c_string"))
-_NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 
 _DELIMITER = re.compile(r"\\?[\w.-]+|'[^'\n]*'|\"[^\"\\$`\n]*\"")
 
@@ -46,7 +46,7 @@ def walk(text: str, bodies: Sequence[str] = ()) -> tuple[Part, ...]:
         walker.visit(root)
     except RecursionError:
         return (Doubt("it is nested too deeply to be judged", scan=text),)
-    return walker.finish(broken=root.has_error)
+    return walker.finish(root)
 
 
 @lru_cache(maxsize=1)
@@ -64,15 +64,17 @@ class _Walker:
         self.values = values
         self.parts: list[Part] = []
         self.dormant: list[str] = []
-        self.evaluates = False
         self.carried: dict[int, Sequence[Node]] = {}
         """Redirections that belong to a command further down."""
         self.feed: tuple[tuple[Word, ...], tuple[Word, ...]] = ((), ())
 
-    def finish(self, *, broken: bool) -> tuple[Part, ...]:
-        if self.evaluates:
+    def finish(self, root: "Node") -> tuple[Part, ...]:
+        evaluated = evaluations(root)
+        if evaluated:
             self.parts += [Doubt("quoted code that an evaluation may run", code=text) for text in self.dormant]
-        if broken or self.bodies:
+        if evaluates_unknown(root, evaluated):
+            self.parts.append(Doubt("it evaluates a value that is only known when it runs"))
+        if root.has_error or self.bodies:
             self.parts.append(Doubt("it can't be parsed", scan=self.source.decode()))
         return tuple(self.parts)
 
@@ -87,7 +89,6 @@ class _Walker:
         elif kind in _EXPRESSIONS:
             self.expression(node)
         elif kind in _BLOCKS or node.is_error or not node.is_named:
-            self.evaluates = self.evaluates or self.source[node.start_byte : node.start_byte + 2] == b"(("
             self.block(node.children, node)
         else:
             self.parts.append(Doubt(f"an unknown construct, {kind}"))
@@ -113,7 +114,6 @@ class _Walker:
 
     def compound(self, node: "Node") -> None:
         kind = _SCOPES[node.type]
-        self.evaluates = self.evaluates or node.type == "c_style_for_statement"
         text = _text(node)
         if node.type == "command_substitution" and text.startswith(("`", "$`")):
             # Inside backticks a backslash is taken off before the text is parsed.
@@ -125,10 +125,7 @@ class _Walker:
     def expression(self, node: "Node") -> None:
         """Look for commands inside a word or an expression, also in text that the parser takes for plain."""
         kind = node.type
-        if kind in ("arithmetic_expansion", "subscript") or (kind == "test_operator" and _text(node) in _NUMERIC_TESTS):
-            self.evaluates = True
         if kind == "expansion" and re.search(r"@[A-Za-z]\}$", _text(node)):
-            self.evaluates = True
             self.parts.append(Doubt("an expansion that evaluates its value"))
         at = node.start_byte
         for child in node.children:
@@ -223,8 +220,6 @@ class _Walker:
             groups += self.lost(gap.decode())
             touches = at == child.start_byte
             at = child.end_byte
-            if node.type == "declaration_command" and re.match(r"[-+]\w*i", _text(child)):
-                self.evaluates = True
             if child.type == "variable_assignment":
                 assigns.append(child)
             elif child.type in _REDIRECTS:
