@@ -2,8 +2,8 @@
 
     python examples/a2a-compat/serve.py --port 9999
 
-The kit then runs against http://127.0.0.1:9999. Whoever can reach the port may call, so it
-is for this machine only.
+The kit then runs against http://127.0.0.1:9999. Whoever can reach the port may call, and webhooks
+of this machine are delivered to, at whatever port the kit listens: it is for this machine only.
 """
 
 import argparse
@@ -22,10 +22,11 @@ from retinue.models.scripted import ScriptedModels
 from retinue.schema.ids import DEFAULT_TENANT
 
 HERE = Path(__file__).resolve().parent
+LOOPBACK = tuple(f"{host}:{port}" for host in ("localhost", "127.0.0.1") for port in range(1024, 65536))
 
 
-async def main(host: str, port: int, data: Path, allow: list[str]) -> None:
-    file = SettingsFile(agent_dirs=(str(HERE / "agents"),), network=NetworkSettings(allow=tuple(allow)))
+async def main(host: str, port: int, data: Path, allow: tuple[str, ...]) -> None:
+    file = SettingsFile(agent_dirs=(str(HERE / "agents"),), network=NetworkSettings(allow=allow))
     settings = Settings(home=data, root=data, user=Tier(name="user", settings=file))
     app = Retinue(
         settings=settings, data_dir=data, models=ScriptedModels(HERE / "script.yaml"), environ={}, workspace=data
@@ -45,7 +46,7 @@ if __name__ == "__main__":
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9999)
     parser.add_argument("--data", type=Path, help="keep tasks here; a temporary folder otherwise")
-    parser.add_argument("--allow", action="append", default=[], metavar="HOST:PORT", help="where webhooks may be")
+    parser.add_argument("--allow", action="append", default=[], metavar="HOST:PORT", help="where else webhooks may be")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retinue-a2a-") as name:
-        asyncio.run(main(given.host, given.port, given.data or Path(name), given.allow))
+        asyncio.run(main(given.host, given.port, given.data or Path(name), (*LOOPBACK, *given.allow)))

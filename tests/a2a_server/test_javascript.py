@@ -39,5 +39,5 @@ async def test_the_javascript_sdk_sends_and_streams(sdk: Path, binding: str) -> 
         node = await asyncio.create_subprocess_exec("node", program, url, binding, cwd=sdk, stdout=-1)
         out, _ = await node.communicate()
     answer = msgspec.json.decode(out, type=dict[str, object])
-    assert "Hello from Retinue" in str(answer["sent"])
+    assert "Hello from TCK" in str(answer["sent"])
     assert answer["kinds"] == ["task", "statusUpdate", "artifactUpdate", "statusUpdate"]

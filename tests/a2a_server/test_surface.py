@@ -33,10 +33,8 @@ from a2a.utils.errors import (
 from retinue.app.settings import ServeSettings
 from retinue.asgi.app import create
 from retinue.models.script import CallTool, Say
-from retinue.runtime.follow import Happened
 from retinue.schema.agent import OutputSpec
-from retinue.schema.events.people import QuestionAsked
-from retinue.schema.ids import ThreadId
+from retinue.schema.ids import DEFAULT_TENANT
 from retinue.testing.harness import scripted_app
 from retinue.web.served import served
 from support.a2a import a2a_server, agent, listening
@@ -119,20 +117,26 @@ async def test_a_question_is_input_required_and_the_next_message_answers_it(tmp_
     assert again == answered
 
 
-async def test_a_caller_never_answers_a_question_of_permission(tmp_path: Path) -> None:
-    """Only the operator grants: the task goes on working until they do."""
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_only_the_operator_gives_a_permission_and_the_caller_is_told_to_wait(
+    tmp_path: Path, binding: str
+) -> None:
     script = [CallTool("bash", {"command": "curl https://example.com"}), "Done."]
     async with a2a_server(tmp_path, script, agent("coder")) as server:
-        client = await server.client("coder", streaming=False)
-        request = message()
-        request.configuration.return_immediately = True
-        task = (await events(client.send_message(request)))[0].task
-        async with asyncio.timeout(10):
-            async for item in server.app.engine.follow(ThreadId(task.id)):
-                if isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
-                    break
-        seen = await client.get_task(GetTaskRequest(id=task.id))
-    assert seen.status.state == TaskState.TASK_STATE_WORKING
+        client = await server.client("coder", binding=binding)
+        told = await events(client.send_message(message()))
+        id = told[0].task.id
+        again = await sent(client, message("I allow it", id="m2", task=id))
+        found = await client.list_tasks(ListTasksRequest(status=TaskState.TASK_STATE_AUTH_REQUIRED))
+        watching = client.subscribe(SubscribeToTaskRequest(id=id))
+        first = await anext(watching)
+        ((_, question),) = await server.app.engine.runtime.store.questions(DEFAULT_TENANT)
+        await server.app.engine.answer(question.id, "no", scope="deny")
+        rest = await events(watching)
+    assert words(told)[-1] == words([first])[0].removeprefix("task ") == "AUTH_REQUIRED"
+    assert again.status.state == TaskState.TASK_STATE_AUTH_REQUIRED
+    assert "curl" not in str(again.status.message) and [t.id for t in found.tasks] == [id]
+    assert words(rest)[0] == "WORKING" and words(rest)[-1] == "COMPLETED"
 
 
 async def test_a_failed_run_is_failed_and_says_why(tmp_path: Path) -> None:

@@ -121,12 +121,16 @@ async def a2a_server(
         yield Server(app, f"http://127.0.0.1:{port}", port, held)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @asynccontextmanager
 async def a2a_compat() -> AsyncGenerator[str]:
     """The example for the official compatibility kit, in a process of its own; its URL once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, str(SERVE), "--port", str(port), stdout=-1)
     try:
         assert process.stdout is not None

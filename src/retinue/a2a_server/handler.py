@@ -41,8 +41,8 @@ from retinue.a2a_server.callers import Call, call_of
 from retinue.a2a_server.cards import agent_card, directory_card
 from retinue.a2a_server.parts import received
 from retinue.a2a_server.push import Pushes
-from retinue.a2a_server.tasks import ANSWERED_BY
-from retinue.a2a_server.watch import current, watch
+from retinue.a2a_server.tasks import ANSWERED_BY, ENDED
+from retinue.a2a_server.watch import current, stream, watch
 from retinue.app.retinue import Retinue
 from retinue.ports.a2a import TaskRow
 from retinue.schema.agent import AgentDefinition
@@ -70,32 +70,24 @@ class Handler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        task, answered = await self._admit(params, _call(params, context))
-        news = watch(self._app.engine, task, answered=answered, deltas=True)
-        async with aclosing(news):
-            async for one in news:
-                if not one.updates:
-                    yield apply_history_length(one.fold.task(), params.configuration)
-                for update in one.updates:
-                    yield update
-                if one.fold.settled:
-                    return
+        call = _call(params, context)
+        task, answered = await self._admit(params, call)
+        may_reply = call.agents[task.agent].completion == "explicit"
+        heard = stream(self._app.engine, task, lambda fold: fold.settled, answered=answered, may_reply=may_reply)
+        async with aclosing(heard):
+            async for event in heard:
+                yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
 
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         task = await self._task(params.id, _call(params, context))
-        news = watch(self._app.engine, task, deltas=True)
-        async with aclosing(news):
-            async for one in news:
-                if not one.updates:
-                    if one.fold.ended:
-                        raise UnsupportedOperationError(message=f"Task {task.thread} has ended; get it instead")
-                    yield one.fold.task()
-                for update in one.updates:
-                    yield update
-                if one.fold.ended:
-                    return
+        heard = stream(self._app.engine, task, lambda fold: fold.ended)
+        async with aclosing(heard):
+            async for event in heard:
+                if isinstance(event, Task) and event.status.state in ENDED:
+                    raise UnsupportedOperationError(message=f"Task {task.thread} has ended; get it instead")
+                yield event
 
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
         validate_history_length(params)

@@ -11,6 +11,7 @@ because ids hold slashes and the catalog changes while the server runs; the rest
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
@@ -128,7 +129,12 @@ class A2aSurface:
         if agent is None and len(agents) == 1:
             agent = next(iter(agents))
         call = Call(caller=caller, agent=agents.get(agent or ""), agents=agents, url=_url(request, agent))
-        return JSONResponse(agent_card_to_dict(card_for(call, old=self._old)), headers={"Cache-Control": "max-age=60"})
+        found = JSONResponse(agent_card_to_dict(card_for(call, old=self._old)))
+        headers = {"Cache-Control": "max-age=60", "ETag": f'"{sha256(bytes(found.body)).hexdigest()[:32]}"'}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        found.headers.update(headers)
+        return found
 
     def _exposed(self, caller: Caller) -> Mapping[str, AgentDefinition]:
         return exposed(self._app.catalog.of(caller.tenant), self._app.settings.serve)

@@ -48,6 +48,7 @@ STATUSES: dict[TaskState, tuple[ThreadStatus, ...]] = {
     TaskState.TASK_STATE_SUBMITTED: ("idle", "running"),
     TaskState.TASK_STATE_WORKING: ("running", "waiting", "interrupted", "idle"),
     TaskState.TASK_STATE_INPUT_REQUIRED: ("waiting",),
+    TaskState.TASK_STATE_AUTH_REQUIRED: ("waiting",),
     TaskState.TASK_STATE_COMPLETED: ("completed", "terminated", "running"),
     TaskState.TASK_STATE_FAILED: ("failed", "completed", "terminated", "running"),
     TaskState.TASK_STATE_CANCELED: ("terminated", "failed", "completed", "running"),
@@ -55,7 +56,8 @@ STATUSES: dict[TaskState, tuple[ThreadStatus, ...]] = {
 }
 """Which threads can be tasks of a state; the fold then tells exactly."""
 FOR_CALLERS = frozenset({"text", "choice", "file", "approval"})
-"""Questions that the caller answers. Permissions and variables are the operator's: no caller grants itself anything."""
+"""Questions that the caller answers. The others are the operator's: no caller grants itself anything."""
+_FOR_OPERATORS = "This step needs a permission that the operator of this agent gives."
 ANSWERED_BY = "a2a:"
 """Who settled a question, followed by the id of the caller's message."""
 
@@ -80,12 +82,13 @@ class TaskFold:
 
     @property
     def settled(self) -> bool:
-        """Nothing more happens unless the caller says something."""
-        return self.ended or self.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        """Nothing more happens unless somebody says something."""
+        return self.ended or self.state in (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED)
 
     @property
     def question(self) -> QuestionAsked | None:
-        return next(iter(self.questions.values()), None)
+        """What the caller's next message answers."""
+        return next((asked for asked in self.questions.values() if asked.kind in FOR_CALLERS), None)
 
     def knows(self, message: str) -> bool:
         return any(said.message_id == message for said in self.history)
@@ -95,13 +98,13 @@ class TaskFold:
         if self.ended:
             return []
         match event:
-            case QuestionAsked(kind=kind) if kind in FOR_CALLERS:
+            case QuestionAsked():
                 self.questions[event.id] = event
-                return self._ask(thread, seq, event)
+                return self._ask(event.at)
             case QuestionSettled() if event.id in self.questions:
-                del self.questions[event.id]
-                self._answered(thread, seq, event)
-                return self._ask(thread, seq, other) if (other := self.question) else self._working(event.at)
+                if self.questions.pop(event.id).kind in FOR_CALLERS:
+                    self._answered(thread, seq, event)
+                return self._ask(event.at)
             case _ if thread != self.thread:
                 return []
             case ThreadStarted():
@@ -155,11 +158,18 @@ class TaskFold:
             return []
         return self._become(TaskState.TASK_STATE_WORKING, at)
 
-    def _ask(self, thread: ThreadId, seq: Seq, asked: QuestionAsked) -> list[Update]:
+    def _ask(self, at: float) -> list[Update]:
+        """What the open questions make of the task; the caller's come first."""
+        if not self.questions:
+            return self._working(at)
+        if (asked := self.question) is None:
+            parts = [WirePart(text=_FOR_OPERATORS)]
+            waits = self._said(Role.ROLE_AGENT, _id(self.thread, next(iter(self.questions))), parts)
+            return self._become(TaskState.TASK_STATE_AUTH_REQUIRED, at, waits)
         parts = [WirePart(text=asked.prompt)]
         if asked.choices:
             parts.append(ParseDict({"data": {"choices": list(asked.choices)}}, WirePart()))
-        message = self._said(Role.ROLE_AGENT, _id(thread, asked.id), parts)
+        message = self._said(Role.ROLE_AGENT, _id(self.thread, asked.id), parts)
         if not self.knows(message.message_id):
             self.history.append(message)
         return self._become(TaskState.TASK_STATE_INPUT_REQUIRED, asked.at, message)

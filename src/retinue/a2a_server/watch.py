@@ -4,11 +4,12 @@ Text that streams is the artifact `result` in the making: the first piece of eac
 replaces it, further ones append, and the completion has the last word.
 """
 
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from a2a.types.a2a_pb2 import Artifact, TaskArtifactUpdateEvent, TaskState
+from a2a.types.a2a_pb2 import Artifact, Message, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from a2a.types.a2a_pb2 import Part as WirePart
 
 from retinue.a2a_server.parts import RESULT
@@ -19,12 +20,15 @@ from retinue.runtime.live import Piece
 from retinue.schema.events.union import decode
 from retinue.schema.ids import QuestionId, Seq
 
+Heard = Task | Message | Update
 _IDLE = 15.0
+_OPENING = 1.0
+"""Seconds that a stream may stay silent to see whether its agent answers with a message alone."""
 
 
 @dataclass(slots=True, kw_only=True)
 class News:
-    """`updates` is empty once, when all that was there has been read."""
+    """`updates` is empty whenever all that is there has been read."""
 
     fold: TaskFold
     updates: list[Update]
@@ -43,7 +47,7 @@ async def current(engine: Engine, task: TaskRow) -> TaskFold:
 
 
 async def watch(
-    engine: Engine, task: TaskRow, *, answered: QuestionId | None = None, deltas: bool = False
+    engine: Engine, task: TaskRow, *, answered: QuestionId | None = None, deltas: bool = False, idle: float = _IDLE
 ) -> AsyncGenerator[News]:
     """Yield once when the past was read, then for everything that callers hear of.
 
@@ -52,16 +56,17 @@ async def watch(
         task: Which.
         answered: A question whose answer is on its way: it counts as settled.
         deltas: Also text as it is being said.
+        idle: Yield again after so many seconds without news.
     """
     fold, draft, is_past, seen = fresh(engine, task), _Draft(), True, 0
-    items = engine.attend(task.thread, tree=True, deltas=deltas, idle=_IDLE)
+    items = engine.attend(task.thread, tree=True, deltas=deltas, idle=idle)
     async with aclosing(items):
         async for item in items:
             if item is None:
                 if is_past:
                     _settle(fold, answered)
-                    yield News(fold=fold, updates=[], seq=seen)
                 is_past = False
+                yield News(fold=fold, updates=[], seq=seen)
                 continue
             if isinstance(item, Piece):
                 if is_past or item.thread != task.thread or item.kind != "text" or fold.ended:
@@ -75,8 +80,48 @@ async def watch(
                 yield News(fold=fold, updates=draft.finish(fold, updates), seq=seen)
 
 
+async def stream(
+    engine: Engine,
+    task: TaskRow,
+    is_over: Callable[[TaskFold], bool],
+    *,
+    answered: QuestionId | None = None,
+    may_reply: bool = False,
+) -> AsyncGenerator[Heard]:
+    """What a caller hears: the task, then its updates; or one message and nothing else.
+
+    Args:
+        engine: Whose thread it is.
+        task: Which.
+        is_over: When there is nothing more to hear.
+        answered: As for `watch`.
+        may_reply: The agent may answer with a message alone. Only its end tells, so the task is held back for
+            as long as there is nothing to tell but that it works, and never for long.
+    """
+    held: list[Heard] = []
+    is_open, begun, opens = not may_reply, False, time.monotonic() + _OPENING
+    news = watch(engine, task, answered=answered, deltas=True, idle=_OPENING if may_reply else _IDLE)
+    async with aclosing(news):
+        async for one in news:
+            if not is_open and (reply := one.fold.reply()) is not None:
+                yield reply
+                return
+            held += one.updates if begun else [one.fold.task()]
+            is_open = is_open or one.fold.settled or not _works(one.updates) or time.monotonic() >= opens
+            begun = True
+            while is_open and held:
+                yield held.pop(0)
+            if is_over(one.fold):
+                return
+
+
 def fresh(engine: Engine, task: TaskRow) -> TaskFold:
     return TaskFold(task.thread, task.context, engine.runtime.files(task.thread))
+
+
+def _works(updates: list[Update]) -> bool:
+    """Whether they tell no more than that the task works."""
+    return all(isinstance(u, TaskStatusUpdateEvent) and u.status.state == TaskState.TASK_STATE_WORKING for u in updates)
 
 
 def _settle(fold: TaskFold, answered: QuestionId | None) -> None:
