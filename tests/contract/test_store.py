@@ -419,3 +419,23 @@ async def test_a_clock_that_was_set_back_while_nobody_ran_delays_no_message(stor
     await store.admit(A, entry("m"))
 
     assert [claim.thread for claim in await other.claim("one", now=NOW - 3600, lease=LEASE)] == [A]
+
+
+@pytest.mark.spec("SUB-16")
+async def test_an_agent_without_room_is_not_claimed_unless_it_was_told_to_stop(store: Store) -> None:
+    """The oldest of each agent come first, and one that is full holds up nobody else."""
+    ids = [ThreadId(f"{n:08d}-0000-4000-8000-000000000000") for n in range(6)]
+    for n, (id, agent) in enumerate(zip(ids, ("busy", "busy", "busy", "full", "full", "free"), strict=True)):
+        await store.create(thread(id, agent=agent, created_at=1.0 + n))
+    await store.admit(ids[4], entry("stop", "cancel", at=50.0))
+
+    claims = await store.claim("one", now=100.0, lease=30.0, room={"busy": 2, "full": 0})
+
+    assert [(claim.thread, claim.agent) for claim in claims] == [
+        (ids[0], "busy"),
+        (ids[1], "busy"),
+        (ids[4], "full"),
+        (ids[5], "free"),
+    ]
+    assert await store.next_due(full=["busy", "full"]) is None
+    assert await store.next_due(full=["full"]) == 3.0

@@ -6,7 +6,8 @@ thread until it parks, and `look`, which is told of threads that somebody wrote 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from retinue.ports.clock import Clock
 from retinue.ports.store import Claim, Store
@@ -29,6 +30,7 @@ class LocalDispatcher:
         look: Callable[[Sequence[ThreadId]], Awaitable[None]],
         lease: float = 30.0,
         at_once: int = 4096,
+        per_agent: Mapping[str, int] | None = None,
         steal: bool = True,
     ) -> None:
         self._store = store
@@ -38,6 +40,10 @@ class LocalDispatcher:
         self._look = look
         self._lease = lease
         self._at_once = at_once
+        self._per_agent = per_agent or {}
+        """How many threads of an agent may be at work at once; the others wait, the longest first."""
+        self._busy: Counter[str] = Counter()
+        self._freed = asyncio.Event()
         self._steal = steal
         self._tasks: dict[ThreadId, asyncio.Task[None]] = {}
         self._loops: list[asyncio.Task[None]] = []
@@ -70,10 +76,17 @@ class LocalDispatcher:
                 free = self._at_once - len(self._tasks)
                 claims: Sequence[Claim] = ()
                 if free > 0:
+                    self._freed.clear()
                     claims = await self._store.claim(
-                        self._owner, now=self._clock.now(), lease=self._lease, limit=min(free, 64), steal=self._steal
+                        self._owner,
+                        now=self._clock.now(),
+                        lease=self._lease,
+                        limit=min(free, 64),
+                        room={agent: max(most - self._busy[agent], 0) for agent, most in self._per_agent.items()},
+                        steal=self._steal,
                     )
                 for claim in claims:
+                    self._busy[claim.agent] += 1
                     self._tasks[claim.thread] = asyncio.create_task(self._drive(claim))
                 if not claims:
                     await self._wait()
@@ -81,13 +94,25 @@ class LocalDispatcher:
             log.exception("the store is gone; no thread is started any more")
 
     async def _wait(self) -> None:
-        due = await self._store.next_due()
+        full = [agent for agent, most in self._per_agent.items() if self._busy[agent] >= most]
+        due = await self._store.next_due(full=full)
         timeout = _IDLE if due is None else min(max(due - self._clock.now(), 0.0), _IDLE)
         if len(self._tasks) >= self._at_once:
             timeout = max(timeout, 0.05)
-        await self._store.work(timeout)
+        await (self._work_or_room(timeout) if full else self._store.work(timeout))
         if self._tasks and (unread := await self._store.unread(self._owner)):
             await self._look(unread)
+
+    async def _work_or_room(self, timeout: float) -> None:
+        """Also return when a thread is done: one of the same agent may have waited for its place."""
+        room: asyncio.Task[bool] = asyncio.create_task(self._freed.wait())
+        waits = [asyncio.create_task(self._store.work(timeout)), room]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def _drive(self, claim: Claim) -> None:
         try:
@@ -100,6 +125,8 @@ class LocalDispatcher:
         finally:
             if self._tasks.get(claim.thread) is asyncio.current_task():
                 del self._tasks[claim.thread]
+            self._busy[claim.agent] -= 1
+            self._freed.set()
 
     async def _renew_loop(self) -> None:
         while True:

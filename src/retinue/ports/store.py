@@ -5,7 +5,7 @@
 one transaction. A store keeps bytes and knows no event types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -158,6 +158,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     head: Seq
     lease_until: float
+    agent: str = ""
 
 
 class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,10 +215,13 @@ class Store(Protocol):
         lease: float,
         limit: int = 64,
         thread: ThreadId | None = None,
+        room: Mapping[str, int] | None = None,
         steal: bool = False,
     ) -> Sequence[Claim]:
         """Take runnable threads that nobody holds, oldest runnable first, bumping their epochs.
 
+        What such a thread had reserved is charged: whoever asked is gone. `room` is how many more threads
+        of an agent may be taken; one that was told to stop is taken all the same, to be stopped.
         `thread` restricts it to one. `steal` ignores other owners' leases: only
         for the process that holds the data folder's lock. What `owner` holds
         already is never taken again, so a name is used by one process, once.
@@ -232,8 +236,8 @@ class Store(Protocol):
         """Give a thread up without writing events (shutdown)."""
         ...
 
-    async def next_due(self) -> float | None:
-        """When the earliest unowned thread becomes runnable."""
+    async def next_due(self, *, full: Sequence[str] = ()) -> float | None:
+        """When the earliest unowned thread becomes runnable; threads of the agents in `full` do not count."""
         ...
 
     async def work(self, timeout: float) -> bool:

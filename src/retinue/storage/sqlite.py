@@ -8,7 +8,7 @@ awaited, so no read transaction outlives a call. Which rows a write touches is
 import asyncio
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -142,12 +142,15 @@ class SqliteStore:
         lease: float,
         limit: int = 64,
         thread: ThreadId | None = None,
+        room: Mapping[str, int] | None = None,
         steal: bool = False,
     ) -> Sequence[Claim]:
         if now < self._latest_claim:
             await self._writer.write(writes.set_back, (now, 0.0 if self._latest_claim == inf else self._latest_claim))
         self._latest_claim = now
-        claiming = writes.Claiming(owner=owner, now=now, lease=lease, limit=limit, thread=thread, steal=steal)
+        claiming = writes.Claiming(
+            owner=owner, now=now, lease=lease, limit=limit, thread=thread, room=room, steal=steal
+        )
         if not self._read(claiming.due, claiming.parameters):
             return []  # a sweep that finds nothing writes nothing
         return await self._writer.write(writes.claim, claiming)
@@ -158,9 +161,11 @@ class SqliteStore:
     async def release(self, claim: Claim, *, runnable_at: float | None) -> None:
         await self._writer.write(writes.release, (claim, runnable_at))
 
-    async def next_due(self) -> float | None:
+    async def next_due(self, *, full: Sequence[str] = ()) -> float | None:
         sql = "SELECT min(runnable_at) FROM threads WHERE owner IS NULL AND runnable_at IS NOT NULL"
-        return self._read(sql)[0][0]
+        if full:
+            sql += f" AND agent NOT IN ({', '.join('?' * len(full))})"
+        return self._read(sql, tuple(full))[0][0]
 
     async def work(self, timeout: float) -> bool:
         with self._watched():

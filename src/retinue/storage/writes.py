@@ -6,9 +6,10 @@ with a constant text: one read of the thread's row, one update of it, one insert
 for all its events. RETURNING would save the read and cost more than it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import json
 from msgspec.structs import astuple
 
 from retinue.ports.store import Claim, Commit, Committed, InboxEntry, Listing, NewThread, Park
@@ -82,6 +83,21 @@ _DUE = """
     WHERE owner IS NOT NULL AND owner <> ?1 AND runnable_at <= ?3 AND (?5 OR lease_until <= ?3 - ?6)
     ORDER BY runnable_at, key LIMIT ?4
 """
+_DUE_WITHIN = """
+    WITH due AS (
+        SELECT key, runnable_at, agent, drained FROM threads WHERE owner IS NULL AND runnable_at <= ?3
+        UNION ALL
+        SELECT key, runnable_at, agent, drained FROM threads
+        WHERE owner IS NOT NULL AND owner <> ?1 AND runnable_at <= ?3 AND (?5 OR lease_until <= ?3 - ?6)
+    )
+    SELECT placed.key, runnable_at FROM (
+        SELECT *, row_number() OVER (PARTITION BY agent ORDER BY runnable_at, key) AS place FROM due
+    ) AS placed LEFT JOIN json_each(?7) AS room ON room.key = agent
+    WHERE room.value IS NULL OR place <= room.value OR EXISTS (
+        SELECT 1 FROM inbox WHERE thread = placed.key AND position > drained
+            AND kind IN ('interrupt', 'cancel', 'terminate'))
+    ORDER BY runnable_at, placed.key LIMIT ?4
+"""
 _DUE_ONE = """
     SELECT key, runnable_at FROM threads WHERE id = ?7 AND runnable_at <= ?3
     AND (owner IS NULL OR (owner <> ?1 AND (?5 OR lease_until <= ?3 - ?6)))
@@ -89,7 +105,7 @@ _DUE_ONE = """
 _CLAIM = """
     UPDATE threads SET owner = ?1, epoch = epoch + 1, lease = ?2, lease_until = ?3 + ?2
     WHERE key IN (SELECT key FROM ({due}))
-    RETURNING id, epoch, head, lease_until, runnable_at, key, reserved_tokens
+    RETURNING id, epoch, head, lease_until, agent, runnable_at, key, reserved_tokens
 """
 
 _SET_BACK = """
@@ -112,16 +128,19 @@ class Claiming:
     limit: int
     thread: ThreadId | None
     steal: bool
+    room: Mapping[str, int] | None = None
 
     @property
     def due(self) -> str:
         """A query for what this would take."""
-        return _DUE if self.thread is None else _DUE_ONE
+        return _DUE_ONE if self.thread is not None else _DUE_WITHIN if self.room else _DUE
 
     @property
     def parameters(self) -> tuple[object, ...]:
         several = (self.owner, self.lease, self.now, self.limit, self.steal, TAKEOVER_MARGIN)
-        return several if self.thread is None else (*several, self.thread)
+        if self.thread is not None:
+            return (*several, self.thread)
+        return (*several, json.encode(self.room).decode()) if self.room else several
 
 
 def create(transaction: Transaction, new: NewThread) -> bool:
@@ -194,12 +213,13 @@ def commit(transaction: Transaction, commit: Commit) -> Committed:
 
 def claim(transaction: Transaction, claiming: Claiming) -> Sequence[Claim]:
     taken = transaction.execute(_CLAIM.format(due=claiming.due), claiming.parameters).fetchall()
-    taken.sort(key=lambda row: (row[4], row[5]))
+    taken.sort(key=lambda row: (row[5], row[6]))
     for *_, key, reserved in taken:
         if reserved:
             ledger.charge(transaction, key)
     return [
-        Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until) for id, epoch, head, until, *_ in taken
+        Claim(thread=ThreadId(id), epoch=epoch, head=head, lease_until=until, agent=agent)
+        for id, epoch, head, until, agent, *_ in taken
     ]
 
 
