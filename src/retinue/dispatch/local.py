@@ -105,14 +105,14 @@ class LocalDispatcher:
 
     async def _work_or_room(self, timeout: float) -> None:
         """Also return when a thread is done: one of the same agent may have waited for its place."""
-        room: asyncio.Task[bool] = asyncio.create_task(self._freed.wait())
-        waits = [asyncio.create_task(self._store.work(timeout)), room]
+        work = asyncio.create_task(self._store.work(timeout))
+        freed = asyncio.create_task(self._freed.wait())
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, freed), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in waits:
-                task.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            work.cancel()
+            freed.cancel()
+            await asyncio.gather(work, freed, return_exceptions=True)
 
     async def _drive(self, claim: Claim) -> None:
         try:
