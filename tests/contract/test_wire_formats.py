@@ -73,12 +73,14 @@ class Heard(msgspec.Struct):
 
 
 def hear(name: str, reads: Sequence[bytes]) -> Heard:
-    splitter, reader, deltas = Splitter(), load_format(name).reader(MODEL), list[Delta]()
+    deltas = list[Delta]()
+    splitter, reader = Splitter(), load_format(name).reader(MODEL, deltas.append)
     for read in reads:
-        for event, data in splitter.feed(read):
-            reader.feed(event, data, deltas.append)
-    for event, data in splitter.finish():
-        reader.feed(event, data, deltas.append)
+        for data in splitter.feed(read):
+            reader.feed(data)
+    for data in splitter.finish():
+        reader.feed(data)
+    reader.flush()
     said = {kind: [d.text for d in deltas if d.kind == kind] for kind in ("text", "thinking", "call")}
     return Heard(reader.answer(), "".join(said["text"]), "".join(said["thinking"]), said["call"])
 

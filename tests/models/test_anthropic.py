@@ -127,7 +127,7 @@ def test_volatile_text_without_a_user_turn_to_join_is_one_of_its_own() -> None:
 def test_the_longest_answer_is_what_was_asked_for_or_the_models_within_reason(
     head: Head, longest: int, sent: int
 ) -> None:
-    data = Anthropic(longest).encode_head(head, OLD).data
+    data = Anthropic(max_output=longest).encode_head(head, OLD).data
 
     assert json.loads(data + b"]}")["max_tokens"] == sent
 
@@ -327,7 +327,7 @@ def test_documents_are_sent_as_what_they_are() -> None:
             "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
             "title": "a.pdf",
         },
-        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a,b"}, "title": "b.csv"},
+        {"type": "text", "text": "[text/csv file b.csv]\na,b"},
         {"type": "text", "text": "[image/tiff file c.tiff]"},
         {"type": "text", "text": "[image/png file /attachments/d.png]"},
     ]

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from retinue.models.anthropic import Anthropic
-from retinue.models.anthropic_reader import AnthropicReader
+from retinue.models.anthropic import Anthropic, AnthropicReader
 from retinue.ports.model import Answer, Delta, Finish
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError
@@ -43,9 +42,10 @@ def end(reason: str, **usage: int) -> Event:
 
 
 def read(*events: Event, deltas: list[Delta] | None = None) -> Answer:
-    reader = AnthropicReader(MODEL)
+    reader = AnthropicReader(MODEL, None if deltas is None else deltas.append)
     for event in events:
-        reader.feed(str(event["type"]), json.dumps(event).encode(), None if deltas is None else deltas.append)
+        reader.feed(json.dumps(event).encode())
+        reader.flush()
     return reader.answer()
 
 
@@ -165,7 +165,7 @@ def test_an_overload_inside_the_stream_is_transient() -> None:
 
 def test_what_is_no_event_is_a_transient_failure() -> None:
     with pytest.raises(ModelError) as caught:
-        AnthropicReader(MODEL).feed("", b"{", None)
+        AnthropicReader(MODEL).feed(b"{")
 
     assert caught.value.transient
 

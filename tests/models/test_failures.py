@@ -10,7 +10,7 @@ from retinue.schema.errors import ContextOverflow, ModelError
 
 def classified(status: int, body: object, headers: dict[str, str] | None = None) -> ModelError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return classify("acme", status, headers or {}, raw)
+    return classify(status, headers or {}, raw)
 
 
 OVERFLOWS = [
@@ -61,6 +61,12 @@ OVERFLOWS = [
     (400, {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081"}),
     (429, {"error": {"message": "Request too large for gpt-x in org on tokens per min (TPM): Limit 1, Requested 2."}}),
     (400, "Input is too long for requested model."),
+    (400, {"error": {"message": "Invalid request: Your request exceeded model token limit: 131072", "type": "x"}}),
+    (400, {"error": {"message": "invalid params, context window exceeds limit (2013)", "type": "bad_request_error"}}),
+    (400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}),
+    (400, {"error": "prompt too long; exceeded max context length by 7 tokens"}),
+    (400, {"error": {"message": "<400> InternalError: Range of input length should be [1, 30720]"}}),
+    (422, {"error": "Input validation error: `inputs` must have less than 1024 tokens. Given: 1500"}),
 ]
 
 
@@ -146,13 +152,13 @@ def test_only_what_is_tried_again_carries_a_wait() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"error": {"message": "no such model"}}, "acme answered 404: no such model"),
-        ({"error": "no such model"}, "acme answered 404: no such model"),
-        ({"detail": "Not Found"}, "acme answered 404: Not Found"),
-        ([{"error": {"message": "in a list"}}], "acme answered 404: in a list"),
-        ("<html><head><title>404 Not Found</title></head>", "acme answered 404: 404 Not Found"),
-        ("", "acme answered 404: no reason given"),
-        ({"error": {"message": "two\nlines\u0007"}}, "acme answered 404: two lines"),
+        ({"error": {"message": "no such model"}}, "the provider answered 404: no such model"),
+        ({"error": "no such model"}, "the provider answered 404: no such model"),
+        ({"detail": "Not Found"}, "the provider answered 404: Not Found"),
+        ([{"error": {"message": "in a list"}}], "the provider answered 404: in a list"),
+        ("<html><head><title>404 Not Found</title></head>", "the provider answered 404: 404 Not Found"),
+        ("", "the provider answered 404: no reason given"),
+        ({"error": {"message": "two\nlines\u0007"}}, "the provider answered 404: two lines"),
     ],
 )
 def test_the_reason_is_found_in_any_shape(body: object, words: str) -> None:
@@ -176,10 +182,17 @@ def test_a_redirect_is_refused_in_so_many_words() -> None:
         ({"error": {"code": 502, "message": "Provider disconnected"}}, 502, True),
         ({"error": {"code": "server_error", "message": "Oops"}}, 500, True),
         ({"error": {"message": "no code"}}, 500, True),
+        ({"error": {"code": "server_is_overloaded", "message": "Later"}}, 503, True),
+        ({"error": {"code": "a_code_of_tomorrow", "message": "?"}}, 500, True),
+        ({"error": {"code": "invalid_prompt", "message": "No"}}, 400, False),
+        ({"error": {"code": "image_too_large", "message": "No"}}, 400, False),
+        ({"error": {"code": "unsupported_image_media_type", "message": "No"}}, 400, False),
+        ({"error": {"code": "insufficient_quota", "message": "Pay"}}, 429, False),
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "Slow", "param": None}, 429, True),
     ],
 )
 def test_an_error_inside_a_stream_is_classified_by_its_code(event: object, status: int, transient: bool) -> None:
-    error = classify_event("acme", json.dumps(event).encode())
+    error = classify_event(json.dumps(event).encode())
 
     assert (error.status, error.transient) == (status, transient)
 
@@ -187,15 +200,16 @@ def test_an_error_inside_a_stream_is_classified_by_its_code(event: object, statu
 def test_an_overflow_inside_a_stream_is_one() -> None:
     event = {"error": {"code": "context_length_exceeded", "message": "too long"}}
 
-    assert isinstance(classify_event("acme", json.dumps(event).encode()), ContextOverflow)
+    assert isinstance(classify_event(json.dumps(event).encode()), ContextOverflow)
 
 
 def test_a_cut_stream_is_transient() -> None:
-    assert cut("acme").transient
+    assert cut().transient
 
 
 @pytest.mark.spec("PERM-09")
 def test_a_key_that_a_provider_repeats_is_taken_out() -> None:
     assert redacted("bad key s3cr3t-s3cr3t", "s3cr3t-s3cr3t") == "bad key ***"
     assert redacted("Incorrect API key provided: sk-proj-abc***xyz.", None) == "Incorrect API key provided: ***."
+    assert redacted("skeletons_of keyboards were skipped_twice") == "skeletons_of keyboards were skipped_twice"
     assert "sk-ant" not in str(classified(401, {"error": {"message": "invalid x-api-key sk-ant-api03-abcdef"}}))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retinue.models.failures import classify
 from retinue.models.gemini import Gemini
 from retinue.models.provider import ProviderConfig, WireModel
 from retinue.models.sse import Splitter
@@ -61,12 +62,13 @@ def stream(*chunks: object) -> bytes:
 
 
 def read(*reads: bytes, deltas: list[Delta] | None = None) -> Answer:
-    splitter, reader = Splitter(), FORMAT.reader(MODEL)
+    splitter, reader = Splitter(), FORMAT.reader(MODEL, None if deltas is None else deltas.append)
     for piece in reads:
-        for event in splitter.feed(piece):
-            reader.feed(event.event, event.data, None if deltas is None else deltas.append)
-    for event in splitter.finish():
-        reader.feed(event.event, event.data, None)
+        for data in splitter.feed(piece):
+            reader.feed(data)
+            reader.flush()
+    for data in splitter.finish():
+        reader.feed(data)
     return reader.answer()
 
 
@@ -349,6 +351,25 @@ def test_a_blocked_prompt_is_a_filtered_answer() -> None:
     assert answer == Answer(parts=(), finish="filtered", usage=USAGE, raw_finish="PROHIBITED_CONTENT")
 
 
+@pytest.mark.parametrize("reason", ["OTHER", "JAILBREAK", "A_NEW_REASON"])
+def test_a_prompt_is_blocked_for_whatever_reason(reason: str) -> None:
+    answer = read(stream({"promptFeedback": {"blockReason": reason}}))
+
+    assert (answer.parts, answer.finish, answer.raw_finish) == ((), "filtered", reason)
+
+
+def test_a_call_without_arguments_has_none() -> None:
+    answer = read(stream(chunk({"functionCall": {"name": "now", "args": None}}, finish="STOP")))
+
+    assert answer.parts == (Call(id=CallId(""), tool="now", arguments="{}"),)
+
+
+def test_an_older_model_needs_no_placeholder_for_a_signature() -> None:
+    call = Call(id=CallId("c"), tool="now", arguments="{}")
+
+    assert content("model", call, model=OLDER)["parts"] == [{"functionCall": {"id": "c", "name": "now", "args": {}}}]
+
+
 def test_a_malformed_call_is_worth_another_try() -> None:
     ended = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "call:read{"}]}
     with pytest.raises(ModelError, match="call:read") as caught:
@@ -378,7 +399,7 @@ def test_an_exhausted_quota_says_how_long_to_wait() -> None:
         "status": "RESOURCE_EXHAUSTED",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "12s"}],
     }
-    found = FORMAT.error(429, {}, json.dumps({"error": error}).encode())
+    found = classify(429, {}, json.dumps({"error": error}).encode())
 
     assert (found.status, found.transient, found.retry_after) == (429, True, 12.0)
 
@@ -388,7 +409,7 @@ def test_an_overflow_is_told_by_its_words(as_list: bool) -> None:
     words = "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)."
     body = {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}
 
-    assert isinstance(FORMAT.error(400, {}, json.dumps([body] if as_list else body).encode()), ContextOverflow)
+    assert isinstance(classify(400, {}, json.dumps([body] if as_list else body).encode()), ContextOverflow)
 
 
 async def ask(url: str, *turns: Turn, streamed: bool = True) -> Answer:

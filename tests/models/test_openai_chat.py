@@ -1,6 +1,7 @@
 """Requests of Chat Completions, byte by byte where it matters."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -74,7 +75,7 @@ def test_a_request_that_is_not_streamed_does_not_mention_streams() -> None:
 
 
 def test_openai_itself_has_another_name_for_the_longest_answer() -> None:
-    head = OpenAIChat("max_completion_tokens").encode_head(Head(system="", max_tokens=50), "o3")
+    head = OpenAIChat(max_tokens_field="max_completion_tokens").encode_head(Head(system="", max_tokens=50), "o3")
 
     assert json.loads(head.data + b"]}")["max_completion_tokens"] == 50
 
@@ -272,6 +273,22 @@ def test_thinking_goes_back_to_the_model_that_thought_it_and_to_no_other(kept: b
     assert messages(turn, model="gpt-4o") == [{"role": "assistant", "content": "5"}]
 
 
+@pytest.mark.spec("MOD-01")
+def test_mistral_gets_ids_of_nine_letters_and_a_word_of_the_assistants_before_the_users() -> None:
+    turns = (
+        assistant(Call(id=CALL, tool="add", arguments="{}")),
+        user(Outcome(call=CALL, tool="add", text="5"), Text(text="And now?")),
+        assistant(Call(id=CALL, tool="add", arguments="{}")),
+        user(Outcome(call=CALL, tool="add", text="6")),
+    )
+
+    first, result, *rest = json.loads(json.dumps(messages(*turns, tail="Hurry.", model="mistralai/devstral-small")))
+
+    assert re.fullmatch(r"[a-z0-9]{9}", result["tool_call_id"])
+    assert first["tool_calls"][0]["id"] == result["tool_call_id"]
+    assert [m["role"] for m in rest] == ["assistant", "user", "assistant", "tool", "assistant", "user"]
+
+
 def test_the_key_is_a_bearer_token() -> None:
     assert chat.headers("k") == {"Authorization": "Bearer k"}
     assert chat.headers(None) == {}
@@ -279,6 +296,6 @@ def test_the_key_is_a_bearer_token() -> None:
 
 def test_a_body_is_its_fragments_joined() -> None:
     """Nothing is decoded or encoded again: what is no JSON at all comes through as it is."""
-    request = Request(head=Fragment(b"<head>"), turns=[Fragment(b"<1>"), Fragment(b"<2>")], stream=False)
+    request = Request(head=Fragment(b"<head>,"), turns=[Fragment(b"<1>"), Fragment(b"<2>")], stream=False)
 
     assert chat.body(request, MODEL) == b"<head>,<1>,<2>]}"

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from retinue.models.openai_chat import OpenAIChat
-from retinue.models.openai_chat_reader import ChatReader
+from retinue.models.openai_chat import ChatReader, OpenAIChat
 from retinue.ports.model import Answer, Delta, Finish
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError
 from retinue.schema.ids import CallId
-from retinue.schema.message import Call, Part, Text, Thinking
+from retinue.schema.message import Call, Part, Text, Thinking, Turn
 
 MODEL = "m"
 DONE = b"[DONE]"
@@ -27,9 +26,10 @@ def usage(**counts: object) -> bytes:
 
 
 def read(*data: bytes, deltas: list[Delta] | None = None) -> Answer:
-    reader = ChatReader(MODEL)
+    reader = ChatReader(MODEL, None if deltas is None else deltas.append)
     for item in data:
-        reader.feed("", item, None if deltas is None else deltas.append)
+        reader.feed(item)
+        reader.flush()
     return reader.answer()
 
 
@@ -68,6 +68,72 @@ def test_text_comes_in_pieces_and_usage_after_the_end() -> None:
         raw_finish="stop",
     )
     assert deltas == [Delta(kind="text", text="Hel"), Delta(kind="text", text="lo")]
+
+
+@pytest.mark.spec("MOD-01")
+def test_a_server_that_makes_up_an_id_for_every_piece_means_one_call() -> None:
+    answer = read(
+        chunk(piece(0, "a1", name="do", arguments="")),
+        chunk(piece(0, "a2", arguments='{"x":')),
+        chunk(piece(0, "a3", arguments="1}")),
+        chunk(None, "tool_calls"),
+    )
+
+    assert answer.parts == (call("do", '{"x":1}', "a1"),)
+
+
+@pytest.mark.spec("MOD-01")
+def test_the_pieces_of_a_signed_detail_go_back_as_one() -> None:
+    text: dict[str, object] = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+    whole: dict[str, object] = {"type": "reasoning.encrypted", "data": "xx", "id": "r2"}
+    answer = read(
+        chunk({"reasoning": "Let", "reasoning_details": [{**text, "text": "Let", "signature": None}]}),
+        chunk({"reasoning": " me.", "reasoning_details": [{**text, "text": " me."}]}),
+        chunk({"reasoning_details": [{**text, "signature": "Et8B"}]}),
+        chunk({"reasoning_details": [whole]}),
+        chunk({"reasoning_details": [whole]}),
+        chunk({"content": "Done."}, "stop"),
+    )
+    turn = Turn(role="assistant", parts=answer.parts)
+
+    sent = json.loads(OpenAIChat().encode_turn(turn, MODEL).data)
+
+    assert sent["reasoning_details"] == [{**text, "text": "Let me.", "signature": "Et8B"}, whole, whole]
+    assert "reasoning_details" not in json.loads(OpenAIChat().encode_turn(turn, "another").data)
+
+
+@pytest.mark.spec("MOD-03")
+@pytest.mark.parametrize("raw", ["error", "abort", "insufficient_system_resource"])
+def test_an_answer_that_the_server_gave_up_is_asked_for_again(raw: str) -> None:
+    with pytest.raises(ModelError, match=raw) as caught:
+        read(chunk({"content": "Hel"}), chunk(None, raw), DONE)
+
+    assert caught.value.transient
+
+
+@pytest.mark.spec("MOD-03")
+def test_an_error_in_a_choice_is_one() -> None:
+    with pytest.raises(ModelError, match="gone") as caught:
+        read(json.dumps({"choices": [{"finish_reason": "error", "error": {"code": 502, "message": "gone"}}]}).encode())
+
+    assert (caught.value.status, caught.value.transient) == (502, True)
+
+
+@pytest.mark.spec("MOD-06")
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 30},
+            Usage(input=10, output=20),
+        ),
+        ({"prompt_tokens": 10, "completion_tokens": 4, "cached_tokens": 7}, Usage(input=10, output=4, cache_read=7)),
+        ({"prompt_tokens": 10, "completion_tokens": None, "prompt_tokens_details": None}, Usage(input=10)),
+        ({"prompt_tokens": 1, "cost": 0.1, "is_byok": False, "queue_time": "1ms", "list": []}, Usage(input=1)),
+    ],
+)
+def test_usage_is_read_however_a_server_counts(counts: dict[str, object], expected: Usage) -> None:
+    assert read(chunk({"content": "x"}, "stop"), usage(**counts), DONE).usage == expected
 
 
 @pytest.mark.spec("MOD-01")
@@ -196,7 +262,10 @@ def test_a_refusal_is_text_and_says_so() -> None:
         ("stop", "stop"),
         ("length", "length"),
         ("content_filter", "filtered"),
-        ("eos", "other"),
+        ("eos", "stop"),
+        ("model_length", "length"),
+        ("sensitive", "filtered"),
+        ("bored", "other"),
         ("function_call", "calls"),
     ],
 )

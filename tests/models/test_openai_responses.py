@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retinue.models.failures import classify
 from retinue.models.openai_responses import OpenAIResponses
 from retinue.models.provider import ProviderConfig, WireModel
 from retinue.models.sse import Splitter
@@ -50,10 +51,11 @@ def stream(*events: dict[str, object]) -> bytes:
 
 
 def read(*reads: bytes, deltas: list[Delta] | None = None) -> Answer:
-    splitter, reader = Splitter(), FORMAT.reader(MODEL)
+    splitter, reader = Splitter(), FORMAT.reader(MODEL, None if deltas is None else deltas.append)
     for piece in reads:
-        for event in splitter.feed(piece):
-            reader.feed(event.event, event.data, None if deltas is None else deltas.append)
+        for data in splitter.feed(piece):
+            reader.feed(data)
+            reader.flush()
     return reader.answer()
 
 
@@ -334,7 +336,6 @@ def test_reasoning_without_anything_to_send_back_keeps_its_summary_only() -> Non
             "other",
             "bored",
         ),
-        (completed(message("a"), status="failed"), "other", "failed"),
         (completed({**message(""), "content": [{"type": "refusal", "refusal": "a"}]}), "refusal", "completed"),
         (completed(message("a"), {"type": "web_search_call", "id": "ws", "action": {}}), "stop", "completed"),
     ],
@@ -370,6 +371,27 @@ def test_a_failure_inside_a_stream_says_whether_to_try_again(
     assert (type(caught.value), caught.value.transient) == (kind, transient)
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        completed(status="failed"),
+        {"type": "error", "code": "server_is_overloaded", "message": "Later", "param": None},
+        {"type": "", "error": {"code": 529, "message": "Overloaded"}},
+    ],
+)
+def test_a_failure_that_says_little_is_worth_another_try(event: dict[str, object]) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(stream(event))
+
+    assert caught.value.transient
+
+
+def test_an_event_of_a_kind_we_do_not_know_is_passed_over() -> None:
+    unknown: dict[str, object] = {"type": "response.audio.delta", "delta": {"x": [1]}, "item": 7, "response": None}
+
+    assert read(stream(unknown, completed(message("a")))).parts == (Text(text="a"),)
+
+
 def test_a_rate_limit_inside_a_stream_says_how_long_to_wait() -> None:
     failure = {"code": "rate_limit_exceeded", "message": "Rate limit reached. Please try again in 1.5s."}
     with pytest.raises(ModelError) as caught:
@@ -390,7 +412,7 @@ def test_an_overflow_is_told_by_its_words() -> None:
     words = "Your input exceeds the context window of this model. Please adjust your input and try again."
     body = json.dumps({"error": {"message": words, "type": "invalid_request_error", "code": None}}).encode()
 
-    assert isinstance(FORMAT.error(400, {}, body), ContextOverflow)
+    assert isinstance(classify(400, {}, body), ContextOverflow)
 
 
 async def ask(url: str, *turns: Turn, streamed: bool = True) -> Answer:

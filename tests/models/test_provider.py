@@ -118,6 +118,72 @@ async def test_a_refused_key_is_named_by_its_variable_and_never_shown(
     assert (error.__context__, error.__cause__) == (None, None)
 
 
+@pytest.mark.spec("PERM-09")
+async def test_a_secret_in_a_header_is_not_repeated_either(transport: Transport, serve: Serve) -> None:
+    url, _ = await serve(refused(401, {"error": {"message": "bad token tok3n-of-the-gateway"}}))
+
+    with pytest.raises(ModelError, match=r"bad token \*\*\*"):
+        await ask(transport, acme(url, headers={"X-Gateway": "tok3n-of-the-gateway"}))
+
+
+@pytest.mark.spec("MOD-03")
+@pytest.mark.parametrize(
+    ("said", "words", "status"),
+    [
+        (chunk("Hel"), "before the answer was whole", None),
+        (chunk("Hel") + b'data: {"error":{"code":"overloaded_error","message":"Overloaded"}}\n\n', "Overloaded", 529),
+        (chunk("Hel") + b'data: {"choices":[{"del', "can't be read", None),
+    ],
+    ids=["ends", "overloaded", "half an event"],
+)
+async def test_a_stream_that_breaks_in_the_middle_is_worth_another_try(
+    transport: Transport, serve: Serve, said: bytes, words: str, status: int | None
+) -> None:
+    url, _ = await serve(OK, said)
+
+    with pytest.raises(ModelError, match=words) as caught:
+        await ask(transport, acme(url))
+
+    assert (caught.value.transient, caught.value.status) == (True, status)
+
+
+@pytest.mark.spec("MOD-03")
+async def test_a_connection_that_drops_in_the_middle_is_worth_another_try(transport: Transport, serve: Serve) -> None:
+    url, _ = await serve(OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 9999\r\n\r\n"), chunk("Hel"))
+
+    with pytest.raises(ModelError, match="connection to 127") as caught:
+        await ask(transport, acme(url))
+
+    assert caught.value.transient
+
+
+@pytest.mark.spec("MOD-02")
+async def test_a_query_of_the_base_url_stays_at_the_end(transport: Transport, serve: Serve) -> None:
+    url, requests = await serve(OK, chunk("a", '"stop"'))
+    gemini = b'HTTP/1.1 200 OK\r\n\r\n{"candidates":[{"finishReason":"STOP"}]}'
+    other, others = await serve(gemini)
+
+    await ask(transport, acme(url, base_url=f"{url}/openai/deployments/d/?api-version=2026-01-01"))
+    await ask(transport, acme(other, format="gemini", base_url=f"{other}/v1beta?team=a"))
+
+    assert requests[0].startswith(b"POST /openai/deployments/d/chat/completions?api-version=2026-01-01 ")
+    assert others[0].startswith(b"POST /v1beta/models/m1:streamGenerateContent?alt=sse&team=a ")
+
+
+@pytest.mark.parametrize(
+    ("host", "field"),
+    [
+        ("https://api.openai.com/v1", b"max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", b"max_completion_tokens"),
+        ("https://openrouter.ai/api/v1", b"max_tokens"),
+    ],
+)
+def test_openai_and_azure_have_a_name_of_their_own_for_the_longest_answer(host: str, field: bytes) -> None:
+    model = WireModel(acme("", base_url=host), "m1", transport=Transport(), env=ENV)
+
+    assert b'"%b":7' % field in model.encode_head(Head(system="", max_tokens=7)).data
+
+
 async def test_a_key_that_is_not_set_is_an_error_before_anything_is_sent(transport: Transport, serve: Serve) -> None:
     url, requests = await serve(OK)
 

@@ -51,7 +51,7 @@ async def watched(say: bytes) -> AsyncGenerator[Watched]:
 
 
 async def ask(transport: Transport, url: str, *, idle_timeout: float = 5.0) -> bytes:
-    async with transport.post(url, headers={}, body=b"{}", idle_timeout=idle_timeout) as response:
+    with await transport.post(url, headers={}, body=b"{}", idle_timeout=idle_timeout) as response:
         return await response.rest()
 
 
@@ -90,7 +90,7 @@ async def test_cancelling_between_the_pieces_of_a_quick_stream_closes_the_connec
 
     async def listen() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
+        with await transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
             for _ in range(10):
                 await response.read()
             many.set()
@@ -111,7 +111,7 @@ async def test_many_small_pieces_are_read_in_few_reads(transport: Transport, ser
     url, _ = await serve(STREAM_HEAD, *pieces, b"0\r\n\r\n")
 
     reads: list[bytes] = []
-    async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
+    with await transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
         while read := await response.read():
             reads.append(read)
 
@@ -121,10 +121,10 @@ async def test_many_small_pieces_are_read_in_few_reads(transport: Transport, ser
 
 async def test_an_error_of_the_reader_closes_the_connection_too(transport: Transport) -> None:
     async with watched(STREAM_HEAD + b"5\r\nhello\r\n") as server:
-        with pytest.raises(ZeroDivisionError):
-            async with transport.post(server.url, headers={}, body=b"{}", idle_timeout=5) as response:
-                assert await response.read() == b"hello"
-                raise ZeroDivisionError
+        response = await transport.post(server.url, headers={}, body=b"{}", idle_timeout=5)
+        with pytest.raises(ZeroDivisionError), response:
+            assert await response.read() == b"hello"
+            raise ZeroDivisionError
         async with asyncio.timeout(5):
             await server.gone.wait()
 
@@ -193,8 +193,7 @@ async def test_what_is_not_http_is_said_to_be_so_without_the_key(transport: Tran
     url, _ = await serve(b"SSH-2.0-OpenSSH_9.2\r\n")
 
     with pytest.raises(ModelError) as caught:
-        async with transport.post(url, headers={"x-api-key": "hush"}, body=b"{}", idle_timeout=5):
-            pass
+        await transport.post(url, headers={"x-api-key": "hush"}, body=b"{}", idle_timeout=5)
 
     assert "hush" not in repr(caught.value)
     assert caught.value.__context__ is None
@@ -212,7 +211,7 @@ async def test_redirects_are_not_followed(transport: Transport, serve: Serve) ->
     other, seen = await serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     url, _ = await serve(b"HTTP/1.1 307 See\r\nContent-Length: 0\r\nLocation: " + other.encode() + b"\r\n\r\n")
 
-    async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
+    with await transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
         assert response.status == 307
     assert seen == []
 
@@ -243,17 +242,19 @@ async def test_an_answer_without_end_is_refused(transport: Transport, serve: Ser
     pieces = [b"%x\r\n%b\r\n" % (size, b"x" * size)] * (module.LARGEST_ANSWER // size + 1)
     url, _ = await serve(STREAM_HEAD, *pieces)
 
-    with pytest.raises(ModelError, match="larger than"):
-        async with transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response:
-            while await response.read():
-                pass
+    with (
+        await transport.post(url, headers={}, body=b"{}", idle_timeout=5) as response,
+        pytest.raises(ModelError, match="larger than"),
+    ):
+        while await response.read():
+            pass
 
 
 async def test_a_large_request_is_sent_whole(transport: Transport, serve: Serve) -> None:
     url, seen = await serve(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     body = b'"' + b"x" * 3_000_000 + b'"'
 
-    async with transport.post(url, headers={"Authorization": "Bearer k"}, body=body, idle_timeout=5) as response:
+    with await transport.post(url, headers={"Authorization": "Bearer k"}, body=body, idle_timeout=5) as response:
         assert await response.rest() == b"ok"
     head, _, sent = seen[0].partition(b"\r\n\r\n")
     assert sent == body

@@ -2,25 +2,44 @@
 
 The head is marked for the cache once and for all; `body` marks the last user turn
 and the one before it, which the request before this one marked. Volatile text comes
-after the last mark, inside the last user message, because two user messages may not
-follow each other. Models differ in what they refuse; `_Abilities` has what we must
-know of them. What comes back is read in `retinue.models.anthropic_reader`.
+after the last mark. Models differ in what they refuse; `_Abilities` has what we must
+know of them. Thinking is kept as the block it came in, signature and all, because the
+next request of a tool loop must give it back unchanged.
 """
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from retinue.models import failures
-from retinue.models.anthropic_reader import NAME, AnthropicReader, parse_message
-from retinue.models.encode import EMPTY, arguments, encode, media_note, opaque_for, open_object, outcome_text, wire_id
-from retinue.ports.model import Answer, Fragment, Head, Request
+from retinue.models.encode import (
+    BUDGETS,
+    EMPTY,
+    IMAGES,
+    Counts,
+    arguments,
+    encode,
+    media_note,
+    media_text,
+    opaque_for,
+    open_object,
+    outcome_text,
+    outcomes_of,
+    said,
+    tokens,
+    wire_id,
+    wire_name,
+)
+from retinue.models.wire import Format, Reader
+from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.agent import ReasoningEffort
-from retinue.schema.errors import ModelError
-from retinue.schema.message import Call, Media, Outcome, Text, Thinking, Turn
+from retinue.schema.completion import Usage
+from retinue.schema.ids import CallId
+from retinue.schema.message import Call, Media, Outcome, Part, Text, Thinking, Turn
+
+NAME = "anthropic"
 
 _OURS = frozenset({"model", "messages", "system", "tools", "stream", "mcp_servers"})
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -28,48 +47,188 @@ _CACHED = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 32_000
 _DEFAULT_ANSWER = 8192
 _SMALLEST_BUDGET = 1024
-_BUDGETS: Mapping[ReasoningEffort, int] = {"low": 2048, "medium": 8192, "high": 24576}
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
-_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _VERSION = re.compile(r"claude-(opus|sonnet|haiku|fable|mythos)-(\d+)(?:[-.](\d{1,2}))?(?![\d])")
-_USER = b'{"role":"user"'
 _RESULT = b'{"role":"user","content":[{"type":"tool_result"'
 _THOUGHT = (
     b'{"role":"assistant","content":[{"type":"thinking"',
     b'{"role":"assistant","content":[{"type":"redacted_thinking"',
 )
+_FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 
 
-class Anthropic:
-    """The format.
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    partial_json: str = ""
+    signature: str = ""
+    stop_reason: str | None = None
 
-    Args:
-        max_output: The longest answer of the model it is used for.
-    """
 
-    def __init__(self, max_output: int = 8192) -> None:
-        self._max_output = max_output
+class _Block(msgspec.Struct):
+    """A content block: whole, or as it is opened and then added to."""
 
-    @property
-    def name(self) -> str:
-        return NAME
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    id: str | None = None
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block] = []
+    stop_reason: str | None = None
+    usage: Counts | None = None
+
+
+class _Event(_Message):
+    """An event of a stream, or a whole message."""
+
+    type: str = ""
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    error: object = None
+
+
+_event = msgspec.json.Decoder(_Event)
+
+
+class AnthropicReader(Reader):
+    """Folds the events of one answer."""
+
+    format = NAME
+
+    def __init__(self, model: str, on_delta: OnDelta | None = None) -> None:
+        super().__init__(model, on_delta)
+        self._blocks: dict[int, _Block] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._stop_reason: str | None = None
+        self._usage: Counts = {}
+
+    def feed(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            return
+        event = self._decoded(_event, data)
+        if event.error:
+            raise failures.classify_event(data)
+        if event.delta is not None and event.type == "content_block_delta":
+            self._add(event.index, event.delta)
+        elif event.content_block is not None:
+            self._open(event.index, event.content_block)
+        else:
+            self._end(event)
+
+    def answer(self) -> Answer:
+        if self._stop_reason is None:
+            raise failures.cut()
+        return Answer(
+            parts=tuple(part for index, block in self._blocks.items() for part in self._parts(index, block)),
+            finish=_FINISHES.get(self._stop_reason, "other"),
+            usage=_usage(self._usage),
+            raw_finish=self._stop_reason,
+        )
+
+    def _open(self, index: int, block: _Block) -> None:
+        self._blocks[index] = block
+        self._pieces[index] = []
+        if block.type == "tool_use":
+            self._tell_call(block.name)
+        elif block.text:
+            self._tell("text", block.text)
+
+    def _add(self, index: int, delta: _Delta) -> None:
+        pieces = self._pieces.get(index)
+        if pieces is None:
+            return
+        match delta.type:
+            case "text_delta":
+                pieces.append(delta.text)
+                self._tell("text", delta.text)
+            case "thinking_delta":
+                pieces.append(delta.thinking)
+                self._tell("thinking", delta.thinking)
+            case "input_json_delta":
+                pieces.append(delta.partial_json)
+            case "signature_delta":
+                self._blocks[index].signature += delta.signature
+            case _:
+                pass
+
+    def _end(self, event: _Event) -> None:
+        """What is about the whole message: its beginning, its end, or all of it."""
+        for index, block in enumerate(event.content):
+            self._open(index, block)
+        stop_reason = event.stop_reason if event.delta is None else event.delta.stop_reason
+        self._stop_reason = stop_reason or self._stop_reason
+        # Later figures replace earlier ones, absent ones do not.
+        for usage in (event.usage, event.message and event.message.usage):
+            self._usage |= {name: count for name, count in (usage or {}).items() if count is not None}
+
+    def _parts(self, index: int, block: _Block) -> Iterator[Part]:
+        added = "".join(self._pieces[index])
+        match block.type:
+            case "text" if text := block.text + added:
+                yield Text(text=text)
+            case "thinking":
+                text = block.thinking + added
+                whole = {"type": "thinking", "thinking": text, "signature": block.signature}
+                yield Thinking(text=text, opaque=self._opaque(encode(whole)))
+            case "redacted_thinking":
+                whole = {"type": "redacted_thinking", "data": block.data}
+                yield Thinking(text="", opaque=self._opaque(encode(whole)))
+            case "tool_use":
+                text = added if added.strip() else bytes(block.input).decode()
+                yield Call(id=CallId(""), tool=block.name, arguments=text, wire_id=block.id)
+            case _:
+                return
+
+
+def _usage(usage: Counts) -> Usage:
+    read, write = tokens(usage, "cache_read_input_tokens"), tokens(usage, "cache_creation_input_tokens")
+    return Usage(
+        input=tokens(usage, "input_tokens") + read + write,
+        output=tokens(usage, "output_tokens"),
+        cache_read=read,
+        cache_write=write,
+        thinking=tokens(usage, "output_tokens_details", "thinking_tokens"),
+    )
+
+
+class Anthropic(Format):
+    name = NAME
+    _reader = AnthropicReader
+    _path = "/v1/messages"
 
     def encode_head(self, head: Head, model: str) -> Fragment:
         """`mark` is where the thinking setting ends when `body` may have to leave it out, else -1."""
         can = _abilities(model)
         room = self._max_tokens(head)
         thinking = _thinking(head, can, room)
-        fields: dict[str, object] = {"thinking": thinking} if thinking else {}
-        fields |= {"model": model, "max_tokens": room}
-        fields |= _system_and_tools(head, can)
-        if can.effort and (effort := _effort(head)):
-            fields["output_config"] = {"effort": effort}
-        if can.sampling and not thinking:
+        effort = _effort(head) if can.effort else None
+        samples = can.sampling and not thinking
+        fields: dict[str, object] = {
+            "thinking": thinking,
+            "model": model,
+            "max_tokens": room,
+            **_system_and_tools(head, can),
+            "output_config": {"effort": effort} if effort else None,
             # Newer models take one of the two.
-            if head.temperature is not None:
-                fields["temperature"] = min(head.temperature, 1.0)
-            elif head.top_p is not None:
-                fields["top_p"] = head.top_p
+            "temperature": min(head.temperature, 1.0) if samples and head.temperature is not None else None,
+            "top_p": head.top_p if samples and head.temperature is None else None,
+        }
         data = open_object(fields, head.options, _OURS) + b',"messages":['
         removable = data.startswith(b'{"thinking":{"type":"enabled"')
         return Fragment(data, mark=data.index(b"}") + 2 if removable else -1)
@@ -80,39 +239,24 @@ class Anthropic:
         return min(wanted, self._max_output)
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
-        blocks = list(_user(turn) if turn.role == "user" else _assistant(turn, model))
-        data = encode({"role": turn.role, "content": blocks})
-        return Fragment(data, mark=len(data) - len("}]}") if turn.role == "user" else -1)
-
-    def path(self, model: str, *, stream: bool) -> str:
-        return "/v1/messages"
+        if turn.role == "assistant":
+            return Fragment(encode({"role": "assistant", "content": list(_assistant(turn, model))}))
+        blocks = [*map(_result, outcomes_of(turn)), *said(turn, _text, _media)] or [_text(EMPTY)]
+        data = encode({"role": "user", "content": blocks})
+        return Fragment(data, mark=len(data) - len("}]}"))
 
     def headers(self, key: str | None) -> Mapping[str, str]:
         given = {} if key is None else {"x-api-key": key}
         return {"anthropic-version": "2023-06-01", "anthropic-beta": "thinking-binding-controls-2026-08-01", **given}
 
     def body(self, request: Request, model: str) -> bytes:
-        head = request.head
-        start = head.data
-        if head.mark >= 0 and not _thinking_holds(request.turns):
-            start = b"{" + start[head.mark :]
-        turns = [turn.data for turn in request.turns]
-        for index in [i for i, turn in enumerate(request.turns) if turn.mark >= 0][-2:]:
-            data, mark = turns[index], request.turns[index].mark
-            turns[index] = data[:mark] + _MARK + data[mark:]
-        if request.tail:
-            turns = _with_tail(turns, request.tail)
-        end = b'],"stream":true}' if request.stream else b"]}"
-        return b"".join((start, b",".join(turns), end))
-
-    def reader(self, model: str) -> AnthropicReader:
-        return AnthropicReader(model)
-
-    def parse(self, body: bytes, model: str) -> Answer:
-        return parse_message(body, model)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-        return failures.classify("anthropic", status, headers, body)
+        head, turns = request.head, list(request.turns)
+        if head.mark >= 0 and not _thinking_holds(turns):
+            head = Fragment(b"{" + head.data[head.mark :])
+        for index in [i for i, turn in enumerate(turns) if turn.mark >= 0][-2:]:
+            data, mark = turns[index].data, turns[index].mark
+            turns[index] = Fragment(data[:mark] + _MARK + data[mark:])
+        return super().body(msgspec.structs.replace(request, head=head, turns=turns), model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +301,7 @@ def _thinking(head: Head, can: _Abilities, room: int) -> Mapping[str, object] | 
     # Thinking within a budget can't be forced to call.
     if not wanted or head.tool_choice == "required":
         return None
-    tokens = max(budget or _BUDGETS[head.reasoning_effort or "medium"], _SMALLEST_BUDGET)
+    tokens = max(budget or BUDGETS[head.reasoning_effort or "medium"], _SMALLEST_BUDGET)
     # An answer must fit behind the thinking, and both in what the request may cost.
     tokens = tokens if tokens < room else room // 2
     return {"type": "enabled", "budget_tokens": tokens} if tokens >= _SMALLEST_BUDGET else None
@@ -167,9 +311,9 @@ def _effort(head: Head) -> ReasoningEffort | None:
     budget = head.thinking_budget
     if head.reasoning_effort is not None or budget is None:
         return head.reasoning_effort
-    if budget <= _BUDGETS["low"]:
+    if budget <= BUDGETS["low"]:
         return "low"
-    return "medium" if budget <= _BUDGETS["medium"] else "high"
+    return "medium" if budget <= BUDGETS["medium"] else "high"
 
 
 def _system_and_tools(head: Head, can: _Abilities) -> Mapping[str, object]:
@@ -207,37 +351,15 @@ def _thinking_holds(turns: Sequence[Fragment]) -> bool:
     return at + 1 >= len(turns) or turns[at + 1].data.startswith(_THOUGHT)
 
 
-def _with_tail(turns: list[bytes], tail: str) -> list[bytes]:
-    block = encode({"type": "text", "text": tail})
-    if turns and turns[-1].startswith(_USER):
-        return [*turns[:-1], turns[-1][: -len("]}")] + b"," + block + b"]}"]
-    return [*turns, b'{"role":"user","content":[' + block + b"]}"]
-
-
-def _user(turn: Turn) -> Iterator[Mapping[str, object]]:
-    empty = True
-    for part in turn.parts:
-        match part:
-            case Outcome():
-                yield _result(part)
-            case Text():
-                if not part.text.strip():
-                    continue
-                yield {"type": "text", "text": part.text}
-            case Media():
-                yield _media(part)
-            case Thinking() | Call():
-                continue
-        empty = False
-    if empty:
-        yield {"type": "text", "text": EMPTY}
+def _text(text: str) -> Mapping[str, object]:
+    return {"type": "text", "text": text}
 
 
 def _result(outcome: Outcome) -> Mapping[str, object]:
     text = outcome.text if outcome.status == "error" and outcome.text else outcome_text(outcome)
     block: dict[str, object] = {"type": "tool_result", "tool_use_id": wire_id(outcome.call), "content": text}
     if outcome.media:
-        block["content"] = [{"type": "text", "text": text}, *map(_media, outcome.media)]
+        block["content"] = [_text(text), *map(_media, outcome.media)]
     if outcome.status != "ok":
         block["is_error"] = True
     return block
@@ -245,35 +367,31 @@ def _result(outcome: Outcome) -> Mapping[str, object]:
 
 def _assistant(turn: Turn, model: str) -> Iterator[object]:
     """Blocks in the order they came; thinking may not be the last."""
-    said = False
+    ended = False
     for part in turn.parts:
         match part:
-            case Thinking():
-                if (block := opaque_for(part.opaque, NAME, model)) is not None:
-                    said = False
-                    yield block
-            case Text():
-                if part.text.strip():
-                    said = True
-                    yield {"type": "text", "text": part.text}
+            case Thinking() if (block := opaque_for(part.opaque, NAME, model)) is not None:
+                yield block
+                ended = False
+                continue
+            case Text() if part.text.strip():
+                yield _text(part.text)
+            case Media():
+                yield _text(media_note(part))
             case Call():
-                said = True
-                block = msgspec.Raw(arguments(part.arguments))
-                yield {"type": "tool_use", "id": wire_id(part.id), "name": part.tool, "input": block}
-            case Media() | Outcome():
-                pass
-    if not said:
-        yield {"type": "text", "text": EMPTY}
+                given = msgspec.Raw(arguments(part.arguments))
+                yield {"type": "tool_use", "id": wire_id(part.id), "name": wire_name(part.tool), "input": given}
+            case _:
+                continue
+        ended = True
+    if not ended:
+        yield _text(EMPTY)
 
 
 def _media(media: Media) -> Mapping[str, object]:
-    if media.data is not None and media.mime in _IMAGES:
-        return {"type": "image", "source": {"type": "base64", "media_type": media.mime, "data": media.data}}
+    source = {"type": "base64", "media_type": media.mime, "data": media.data}
+    if media.data is not None and media.mime in IMAGES:
+        return {"type": "image", "source": source}
     if media.data is not None and media.mime == "application/pdf":
-        source = {"type": "base64", "media_type": media.mime, "data": media.data}
         return {"type": "document", "source": source, "title": media.name or "file"}
-    if media.data is not None and media.mime.startswith("text/"):
-        text = b64decode(media.data).decode("utf-8", "replace")
-        source = {"type": "text", "media_type": "text/plain", "data": text or EMPTY}
-        return {"type": "document", "source": source, "title": media.name or "file"}
-    return {"type": "text", "text": media_note(media)}
+    return _text(media_text(media))

@@ -92,7 +92,7 @@ class Watcher:
 
 def answer(response: library.ModelResponse, name: str) -> Answer:
     if response.state == "incomplete":
-        raise cut(name)
+        raise cut()
     details = response.provider_details or {}
     refusal = details.get("refusal")
     parts = tuple(_parts(response, name))
@@ -110,12 +110,12 @@ def answer(response: library.ModelResponse, name: str) -> Answer:
 def failure(error: Exception, name: str) -> ModelError:
     wait = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
     status = error.status_code if isinstance(error, exceptions.ModelHTTPError) else None
-    said = f"{name}: {redacted(str(error), None)}"
+    said = f"{name}: {redacted(str(error))}"
     if isinstance(error, exceptions.ModelContextWindowExceededError):
         return ContextOverflow(said, status=status)
     if isinstance(error, exceptions.ModelHTTPError):
         body = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body, enc_hook=str).decode()
-        ours = classify(name, error.status_code, error.headers or {}, body.encode())
+        ours = classify(error.status_code, error.headers or {}, body.encode())
         if isinstance(ours, ContextOverflow):
             return ours
         transient = isinstance(error, _TRANSIENT) or ours.transient

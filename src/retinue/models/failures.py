@@ -14,8 +14,9 @@ from retinue.schema.errors import ContextOverflow, ModelError
 
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|context_window_exceeded|request_too_large|string_above_max_length"
-    r"|(?:maximum|model's|available) (?:context|prompt|model) (?:length|size|window)"
-    r"|exceeds? (?:the |your |its )?(?:\w+ )?context (?:length|size|window|limit)"
+    r"|(?:max|maximum|model's|available) (?:context|prompt|model) (?:length|size|window)"
+    r"|exceed(?:s|ed)? (?:the |your |its )?(?:\w+ )?(?:context|max|token) (?:length|size|window|limit)"
+    r"|context window exceeds limit|range of input length should be|must have less than \d+ (?:\w+ )?tokens"
     r"|greater than the context length|prompt is too long|input is too long|too many tokens: total"
     r"|input length and .?max_tokens.? exceed|input token count.{0,40}exceeds|prompt token count.{0,40}exceeds"
     r"|reduce the length of the (?:messages|prompt|input)|longer than the maximum model length"
@@ -24,42 +25,43 @@ _OVERFLOW = re.compile(
 )
 _UNPAID = re.compile(r"insufficient_quota|billing_|credit balance is too low|insufficient balance", re.IGNORECASE)
 _WAIT_IN_TEXT = re.compile(r"(?:try again|retry) in (?:(\d+)m)?([\d.]+)(ms|s)\b|\"retryDelay\":\s*\"()([\d.]+)(s)\"")
-_SECRET = re.compile(r"\b(?:sk|pk|rk|key|gsk|xai|AIza)[-_*\w]{7,}")
+_SECRET = re.compile(r"\b(?:(?:sk|pk|rk|key|gsk|xai)[-_*]|AIza)[-_*\w]{7,}")
 _TITLE = re.compile(r"<title>([^<]*)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _OVERFLOW_STATUS = frozenset({400, 413, 422, 429, 500})
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529, 598, 599})
-_STATUS_OF_TYPE: Mapping[str, int] = {
-    "invalid_request_error": 400,
+_STATUS_OF_CODE: Mapping[str, int] = {
+    "context_length_exceeded": 400,
+    "content_filter": 400,
     "authentication_error": 401,
     "billing_error": 402,
     "permission_error": 403,
     "not_found_error": 404,
+    "model_not_found": 404,
     "request_too_large": 413,
+    "insufficient_quota": 429,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+_FAULT_OF_OURS = re.compile(r"invalid_|(?:.*_)?image_|unsupported_")
 _LONGEST = 600
 _SHORTEST_KEY = 8
 
 
-def classify(provider: str, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-    """The error for a response that is not 2xx.
-
-    Args:
-        provider: Who answered, for the sentence.
-        headers: With lower-case names.
-    """
+def classify(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """The error for a response that is not 2xx; the names of headers are looked up in lower case."""
     text = body[:65536].decode("utf-8", "replace")
     found = _read(text)
     about = f"{found.code} {found.message}"
-    sentence = f"{provider} answered {status}: {_clean(found.message) or 'no reason given'}"
+    sentence = f"the provider answered {status}: {_clean(found.message) or 'no reason given'}"
     if status in _OVERFLOW_STATUS and _OVERFLOW.search(about):
         return ContextOverflow(sentence, status=status)
     if 300 <= status < 400:
-        return ModelError(f"{provider} answered with a redirect ({status}), which is never followed", status=status)
+        return ModelError(f"the provider answered with a redirect ({status}), which is never followed", status=status)
     told = headers.get("x-should-retry")
     transient = status in _TRANSIENT_STATUS if told is None else told == "true"
     transient = transient and not _UNPAID.search(about)
@@ -68,19 +70,22 @@ def classify(provider: str, status: int, headers: Mapping[str, str], body: bytes
     )
 
 
-def classify_event(provider: str, error: bytes) -> ModelError:
+def classify_event(error: bytes) -> ModelError:
     """The error for a failure reported inside a stream, where no status says what it is.
 
     Args:
         error: JSON: an object with `error` in it, or the error itself.
     """
     code = _read(error.decode("utf-8", "replace")).code
-    status = int(code) if code.isdigit() and 400 <= int(code) < 600 else _STATUS_OF_TYPE.get(code, 500)
-    return classify(provider, status, {}, error)
+    if code.isdigit() and 400 <= int(code) < 600:
+        return classify(int(code), {}, error)
+    status = _STATUS_OF_CODE.get(code) or (400 if _FAULT_OF_OURS.match(code) else 500)
+    return classify(status, {}, error)
 
 
-def cut(provider: str) -> ModelError:
-    return ModelError(f"{provider} ended the stream before the answer was whole", transient=True)
+def cut(why: str | None = None) -> ModelError:
+    reason = f" ({why})" if why else ""
+    return ModelError(f"the provider ended the stream before the answer was whole{reason}", transient=True)
 
 
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
@@ -101,12 +106,15 @@ def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
     return None
 
 
-def redacted(text: str, secret: str | None) -> str:
-    """`text` without the key, and without what looks like one: some providers repeat it.
+def redacted(text: str, *secrets: str | None) -> str:
+    """`text` without the secrets, and without what looks like a key: some providers repeat it.
 
     Keys of a few letters are what servers without keys are given; they are in every word.
     """
-    return _SECRET.sub("***", text.replace(secret, "***") if secret and len(secret) >= _SHORTEST_KEY else text)
+    for secret in secrets:
+        if secret and len(secret) >= _SHORTEST_KEY:
+            text = text.replace(secret, "***")
+    return _SECRET.sub("***", text)
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -144,7 +152,7 @@ def _read(text: str) -> _Found:
 
 
 def _clean(text: str) -> str:
-    text = redacted(_CONTROL.sub(" ", text), None).strip()
+    text = redacted(_CONTROL.sub(" ", text)).strip()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Literal
 
-from retinue.models.wire import Format
+from retinue.models.wire import Format, MaxTokensField
 
 FormatName = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "bridge", "scripted"]
 """The last two speak no wire of ours: `retinue.models.bridge`, `retinue.models.scripted`."""
@@ -23,8 +23,8 @@ BASE_URLS: Mapping[str, str] = {
 }
 
 
-def load_format(name: str, **settings: str | int) -> Format:
+def load_format(name: str, *, max_output: int = 8192, max_tokens_field: MaxTokensField = "max_tokens") -> Format:
     """Import a format's module and make the format."""
     module, _, attribute = FORMATS[name].partition(":")
-    made: Format = getattr(import_module(module), attribute)(**settings)
+    made: Format = getattr(import_module(module), attribute)(max_output=max_output, max_tokens_field=max_tokens_field)
     return made

@@ -3,177 +3,357 @@
 A user turn becomes the tools' messages and then one user message; what is volatile
 is spliced into that last message, so that roles never double. Thinking goes back
 under the name it came with, because some servers refuse a tool loop without it.
-Reasoning models of OpenAI get no sampling settings, which they refuse. What comes
-back is read in `retinue.models.openai_chat_reader`.
+Compatible servers differ mostly in what they answer: thinking comes under three
+names, calls come without an index or an id or all in one chunk, usage comes late or
+never.
 """
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from retinue.models import failures
 from retinue.models.encode import (
     EMPTY,
+    IMAGES,
+    Counts,
     arguments,
+    data_url,
     encode,
     media_note,
+    media_text,
     opaque_for,
     open_object,
+    openai_settings,
     outcome_text,
-    text_inside,
+    outcomes_of,
+    said,
+    tokens,
     wire_id,
+    wire_name,
 )
-from retinue.models.openai_chat_reader import NAME, ChatReader
-from retinue.ports.model import Answer, Fragment, Head, Request
-from retinue.schema.errors import ModelError
-from retinue.schema.message import Call, Media, Outcome, Text, Thinking, Turn
+from retinue.models.wire import Format, Reader
+from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta, Request
+from retinue.schema.completion import Usage
+from retinue.schema.ids import CallId
+from retinue.schema.message import Call, Media, Opaque, Part, Text, Thinking, Turn
 
-MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+NAME = "openai-chat"
 
 _OURS = frozenset(
     {"model", "messages", "tools", "stream", "stream_options", "functions", "plugins", "web_search_options"}
 )
-_REASONS = re.compile(r"(o\d|gpt-[5-9])(?!.*-chat)")
+_FINISHES: Mapping[str, Finish] = {
+    **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "calls"),
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("content_filter", "safety", "sensitive"), "filtered"),
+    "refusal": "refusal",
+}
+_BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""The server gave up in the middle and says so as if it were an end."""
+_MISTRAL = re.compile(r"(?:.*/)?(?:open-)?(?:mi[sx]tral|ministral|codestral|devstral|magistral|pixtral)", re.IGNORECASE)
+"""Models whose servers want ids of nine letters, and the assistant's word between a tool's and the user's."""
+_BETWEEN = {"role": "assistant", "content": "Done."}
 
 
-class OpenAIChat:
-    """The format.
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, msgspec.Raw] | None = None
 
-    Args:
-        max_tokens_field: OpenAI has renamed it; most compatible servers have not.
-    """
 
-    def __init__(self, max_tokens_field: MaxTokensField = "max_tokens") -> None:
-        self._max_tokens_field = max_tokens_field
+class _CallPiece(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
 
-    @property
-    def name(self) -> str:
-        return NAME
+
+class _Said(msgspec.Struct):
+    """A delta, or a whole message: servers send both in the same shape."""
+
+    content: str | list[msgspec.Raw] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, object]] | None = None
+    refusal: str | None = None
+    tool_calls: list[_CallPiece] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Said | None = None
+    message: _Said | None = None
+    finish_reason: str | None = None
+    error: object = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: Counts | None = None
+    error: object = None
+
+
+class _Piece(msgspec.Struct):
+    """An item of a content list (Mistral)."""
+
+    text: str = ""
+    thinking: "list[_Piece]" = []
+
+
+_chunk = msgspec.json.Decoder(_Chunk)
+_piece = msgspec.json.Decoder(_Piece)
+
+
+class _OpenCall:
+    __slots__ = ("arguments", "id", "name")
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.arguments: list[str] = []
+
+
+class ChatReader(Reader):
+    """Folds the chunks of one answer, or its one whole body."""
+
+    format = NAME
+
+    def __init__(self, model: str, on_delta: OnDelta | None = None) -> None:
+        super().__init__(model, on_delta)
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._thinking_field = ""
+        self._details: list[dict[str, object]] = []
+        self._refused = False
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+        self._finish: str | None = None
+        self._done = False
+        self._usage: Counts = {}
+
+    def feed(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            self._done = True
+            return
+        chunk = self._decoded(_chunk, data)
+        if chunk.error:
+            raise failures.classify_event(data)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        if not chunk.choices:
+            return
+        choice = chunk.choices[0]
+        if choice.error:
+            raise failures.classify_event(encode(choice))
+        heard = choice.delta or choice.message
+        if heard is not None:
+            self._hear(heard)
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+
+    def answer(self) -> Answer:
+        if (self._finish is None and not self._done) or self._finish in _BROKEN:
+            raise failures.cut(self._finish)
+        raw = self._finish or ""
+        finish = _FINISHES.get(raw, "other")
+        if self._calls and finish in ("stop", "other"):
+            finish = "calls"
+        return Answer(
+            parts=tuple(self._parts()),
+            finish="refusal" if self._refused else finish,
+            usage=_usage(self._usage),
+            raw_finish=raw,
+        )
+
+    def _hear(self, heard: _Said) -> None:
+        content = heard.content
+        if isinstance(content, str):
+            self._say(content)
+        elif content:
+            self._hear_list(content)
+        if heard.reasoning_content:
+            self._think(heard.reasoning_content, "reasoning_content")
+        elif heard.reasoning:
+            self._think(heard.reasoning, "reasoning")
+        for detail in heard.reasoning_details or ():
+            self._add_detail(detail)
+        if heard.refusal:
+            self._refused = True
+            self._say(heard.refusal)
+        for piece in heard.tool_calls or ():
+            self._call(piece)
+
+    def _hear_list(self, content: list[msgspec.Raw]) -> None:
+        for raw in content:
+            piece = _piece.decode(raw)
+            for thought in piece.thinking:
+                self._think(thought.text, "")
+            self._say(piece.text)
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._tell("text", text)
+
+    def _think(self, text: str, field: str) -> None:
+        self._thinking.append(text)
+        self._thinking_field = field
+        self._tell("thinking", text)
+
+    def _add_detail(self, detail: dict[str, object]) -> None:
+        """Pieces of one detail become one again: its signature is of the whole text."""
+        last = self._details[-1] if self._details else {}
+        same = detail.get("index") is not None and all(detail.get(k) == last.get(k) for k in ("type", "index"))
+        if not same:
+            self._details.append(detail)
+            return
+        for key, value in detail.items():
+            before = last.get(key)
+            grows = key in ("text", "summary", "data") and isinstance(before, str) and isinstance(value, str)
+            last[key] = f"{before}{value}" if grows else before if value is None else value
+
+    def _call(self, piece: _CallPiece) -> None:
+        """Add a piece to the call it belongs to: by index, else to the newest.
+
+        Some servers number every call 0 and tell them apart by id only, some make up
+        an id for every piece; some give neither, and then a name begins a call.
+        """
+        function = piece.function or _Function()
+        if piece.index is not None:
+            known = self._by_index.get(piece.index)
+        else:
+            known = self._calls[-1] if self._calls and not (function.name and not piece.id) else None
+        if known is None or (piece.id and known.id and piece.id != known.id and function.name):
+            known = _OpenCall(piece.id or "", function.name or "")
+            self._calls.append(known)
+            self._tell_call(known.name)
+        if piece.index is not None:
+            self._by_index[piece.index] = known
+        known.id = known.id or piece.id or ""
+        known.name = known.name or function.name or ""
+        if isinstance(function.arguments, str):
+            known.arguments.append(function.arguments)
+        elif function.arguments is not None:
+            known.arguments.append(encode(function.arguments).decode())
+
+    def _parts(self) -> Iterator[Part]:
+        if self._thinking or self._details:
+            yield Thinking(text="".join(self._thinking), opaque=self._kept())
+        if text := "".join(self._text):
+            yield Text(text=text)
+        for call in self._calls:
+            text = "".join(call.arguments).strip() or "{}"
+            yield Call(id=CallId(""), tool=call.name, arguments=text, wire_id=call.id or None)
+
+    def _kept(self) -> Opaque | None:
+        """A list that goes back instead of the thinking, or the name of the field that the thinking came in."""
+        kept = self._details or self._thinking_field
+        return self._opaque(encode(kept)) if kept else None
+
+
+def _usage(usage: Counts) -> Usage:
+    sent = tokens(usage, "prompt_tokens")
+    return Usage(
+        input=sent,
+        # Some leave reasoning out of what they call completion, but not out of the total.
+        output=max(tokens(usage, "completion_tokens"), tokens(usage, "total_tokens") - sent),
+        cache_read=tokens(usage, "prompt_tokens_details", "cached_tokens")
+        or tokens(usage, "prompt_cache_hit_tokens")
+        or tokens(usage, "cached_tokens"),
+        cache_write=tokens(usage, "prompt_tokens_details", "cache_write_tokens"),
+        thinking=tokens(usage, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+class OpenAIChat(Format):
+    name = NAME
+    _reader = ChatReader
+    _path = "/chat/completions"
+    _stream_end = b'],"stream":true,"stream_options":{"include_usage":true}}'
 
     def encode_head(self, head: Head, model: str) -> Fragment:
-        fields: dict[str, object] = {"model": model}
-        if head.tools:
-            fields["tools"] = [
+        fields = {
+            **openai_settings(head, model),
+            "tools": [
                 {
                     "type": "function",
                     "function": {"name": t.name, "description": t.description, "parameters": t.parameters},
                 }
                 for t in head.tools
             ]
-            if head.tool_choice != "auto":
-                fields["tool_choice"] = head.tool_choice
-            if not head.parallel_tool_calls:
-                fields["parallel_tool_calls"] = False
-        if not _REASONS.match(model.rsplit("/", 1)[-1]):
-            fields |= {"temperature": head.temperature, "top_p": head.top_p}
-        fields |= {"reasoning_effort": head.reasoning_effort, self._max_tokens_field: head.max_tokens}
+            or None,
+            "reasoning_effort": head.reasoning_effort,
+            self._max_tokens_field: head.max_tokens,
+        }
         if head.output_schema is not None:
             schema = {"name": "result", "schema": msgspec.Raw(head.output_schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-        fields = {key: value for key, value in fields.items() if value is not None}
-        system = encode({"role": "system", "content": head.system}) if head.system else b""
+        system = encode({"role": "system", "content": head.system}) + b"," if head.system else b""
         return Fragment(open_object(fields, head.options, _OURS) + b',"messages":[' + system)
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         if turn.role == "assistant":
             return Fragment(encode(_assistant(turn, model)))
-        *tools, last = _user(turn)
-        data = b",".join(map(encode, (*tools, last)))
+        *others, last = _user(turn, model)
+        data = b",".join(map(encode, (*others, last)))
         # Before the end of the last user message's content, a string or a list.
         return Fragment(data, mark=len(data) - 2 if last["role"] == "user" else -1)
 
-    def path(self, model: str, *, stream: bool) -> str:
-        return "/chat/completions"
-
-    def headers(self, key: str | None) -> Mapping[str, str]:
-        return {} if key is None else {"Authorization": f"Bearer {key}"}
-
-    def body(self, request: Request, model: str) -> bytes:
-        messages = [turn.data for turn in request.turns]
-        if request.tail:
-            messages = _with_tail(request.turns, messages, request.tail)
-        head = request.head.data
-        comma = b"," if messages and not head.endswith(b"[") else b""
-        end = b'],"stream":true,"stream_options":{"include_usage":true}}' if request.stream else b"]}"
-        return b"".join((head, comma, b",".join(messages), end))
-
-    def reader(self, model: str) -> ChatReader:
-        return ChatReader(model)
-
-    def parse(self, body: bytes, model: str) -> Answer:
-        reader = ChatReader(model)
-        reader.feed("", body, None)
-        return reader.answer()
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-        return failures.classify("the provider", status, headers, body)
-
-
-def _with_tail(turns: Sequence[Fragment], messages: list[bytes], tail: str) -> list[bytes]:
-    if not turns or turns[-1].mark < 0:
-        return [*messages, encode({"role": "user", "content": tail})]
-    data, mark = turns[-1].data, turns[-1].mark
-    more = text_inside(f"\n\n{tail}") if data[mark : mark + 1] == b'"' else b"," + encode(_text(tail))
-    return [*messages[:-1], data[:mark] + more + data[mark:]]
+    def _add_tail(self, turns: list[bytes], request: Request, model: str) -> None:
+        text, mark = request.tail, request.turns[-1].mark if request.turns else -1
+        if mark < 0:
+            between = [encode(_BETWEEN)] if turns and _MISTRAL.match(model) else []
+            turns += [*between, encode({"role": "user", "content": text})]
+            return
+        data = turns[-1]
+        more = encode(f"\n\n{text}")[1:-1] if data[mark : mark + 1] == b'"' else b"," + encode(_text(text))
+        turns[-1] = data[:mark] + more + data[mark:]
 
 
 def _assistant(turn: Turn, model: str) -> Mapping[str, object]:
-    text = "".join(p.text for p in turn.parts if isinstance(p, Text))
+    texts = [p.text if isinstance(p, Text) else media_note(p) for p in turn.parts if isinstance(p, Text | Media)]
     calls = [
         {
-            "id": wire_id(p.id),
+            "id": _id(p.id, model),
             "type": "function",
-            "function": {"name": p.tool, "arguments": arguments(p.arguments).decode()},
+            "function": {"name": wire_name(p.tool), "arguments": arguments(p.arguments).decode()},
         }
         for p in turn.parts
         if isinstance(p, Call)
     ]
-    message: dict[str, object] = {"role": "assistant", "content": text or (None if calls else EMPTY)}
+    message: dict[str, object] = {"role": "assistant", "content": "".join(texts) or (None if calls else EMPTY)}
     for part in turn.parts:
         if isinstance(part, Thinking) and (kept := opaque_for(part.opaque, NAME, model)) is not None:
-            message |= _thinking(part.text, bytes(kept))
+            details = bytes(kept).startswith(b"[")
+            message |= {"reasoning_details": kept} if details else {msgspec.json.decode(kept, type=str): part.text}
     if calls:
         message["tool_calls"] = calls
     return message
 
 
-def _thinking(text: str, kept: bytes) -> Mapping[str, object]:
-    """Kept is the name of the field that the text came in, or a list that goes back instead of the text."""
-    if kept.startswith(b"["):
-        return {"reasoning_details": msgspec.Raw(kept)}
-    return {msgspec.json.decode(kept, type=str): text}
-
-
-def _user(turn: Turn) -> Iterator[Mapping[str, object]]:
+def _user(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
     """At least one message: the outcomes, then what the user and the outcomes' files say.
 
     A tool's message can hold text only, so its files follow in the user's.
     """
+    outcomes = outcomes_of(turn)
     content: list[Mapping[str, object]] = []
-    outcomes = 0
-    for part in turn.parts:
-        match part:
-            case Outcome():
-                outcomes += 1
-                yield {"role": "tool", "tool_call_id": wire_id(part.call), "content": outcome_text(part)}
-                if part.media:
-                    content.append(_text(f"From the call of {part.tool}:"))
-                    content.extend(map(_media, part.media))
-            case Text():
-                if part.text:
-                    content.append(_text(part.text))
-            case Media():
-                content.append(_media(part))
-            case Thinking() | Call():
-                pass
+    for outcome in outcomes:
+        yield {"role": "tool", "tool_call_id": _id(outcome.call, model), "content": outcome_text(outcome)}
+        if outcome.media:
+            content += [_text(f"From the call of {outcome.tool}:"), *map(_media, outcome.media)]
+    content += said(turn, _text, _media)
+    if outcomes and content and _MISTRAL.match(model):
+        yield _BETWEEN
     if content and all("text" in item for item in content):
         yield {"role": "user", "content": "\n\n".join(str(item["text"]) for item in content)}
-    elif content:
-        yield {"role": "user", "content": content}
-    elif not outcomes:
-        yield {"role": "user", "content": EMPTY}
+    elif content or not outcomes:
+        yield {"role": "user", "content": content or EMPTY}
+
+
+def _id(call: CallId, model: str) -> str:
+    return hashlib.sha256(call.encode()).hexdigest()[:9] if _MISTRAL.match(model) else wire_id(call)
 
 
 def _text(text: str) -> Mapping[str, object]:
@@ -181,9 +361,8 @@ def _text(text: str) -> Mapping[str, object]:
 
 
 def _media(media: Media) -> Mapping[str, object]:
-    if media.data is None:
-        return _text(media_note(media))
-    url = f"data:{media.mime};base64,{media.data}"
-    if media.mime.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "file", "file": {"filename": media.name or "file", "file_data": url}}
+    if media.data is not None and media.mime in IMAGES:
+        return {"type": "image_url", "image_url": {"url": data_url(media)}}
+    if media.data is not None and media.mime == "application/pdf":
+        return {"type": "file", "file": {"filename": media.name or "file", "file_data": data_url(media)}}
+    return _text(media_text(media))

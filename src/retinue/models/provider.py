@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from retinue.models import failures, prices
 from retinue.models.formats import BASE_URLS, FormatName, load_format
 from retinue.models.known import ModelInfo, known
 from retinue.models.sse import Splitter
 from retinue.models.transport import Response, Transport, host_of
-from retinue.models.wire import Format
-from retinue.ports.model import Answer, Delta, Fragment, Head, OnDelta, Request
+from retinue.models.wire import Format, MaxTokensField, Reader
+from retinue.ports.model import Answer, Fragment, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
 from retinue.schema.message import Turn
@@ -28,6 +27,8 @@ DEFAULT_MAX_OUTPUT = 8192
 OPENAI_HOST = "api.openai.com"
 _MAKERS = frozenset({"anthropic", "openai", "gemini", "google"})
 _LOCAL = re.compile(r"127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[|0\.0\.0\.0|[^.]+$|.*\.local(:\d+)?$")
+_RENAMED = re.compile(rf"{re.escape(OPENAI_HOST)}$|\.azure\.com$")
+"""Hosts that call the limit of an answer `max_completion_tokens`."""
 _LARGEST_ERROR = 64 * 1024
 
 
@@ -52,8 +53,8 @@ class ProviderConfig:
     """Requests at a time."""
     idle_timeout: float = 300.0
     """Seconds without a byte after which a request has failed."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    """For `openai-chat`. None: `max_completion_tokens` at OpenAI, else `max_tokens`."""
+    max_tokens_field: MaxTokensField | None = None
+    """For `openai-chat`. None: `max_completion_tokens` at OpenAI and Azure, else `max_tokens`."""
     vendor: str | None = None
     """What the price list, or the bridge's library, calls this provider. None: its name."""
 
@@ -172,34 +173,19 @@ class WireModel:
         url = _joined(self._config.url, self._format.path(self._model, stream=request.stream))
         given = {**self._format.headers(key), **self._config.headers}
         headers = {name: value for name, value in given.items() if value}
-        async with (
-            self._limit,
-            self._transport.post(url, headers=headers, body=body, idle_timeout=self._config.idle_timeout) as response,
-        ):
-            if not 200 <= response.status < 300:
-                said = await response.rest(_LARGEST_ERROR)
-                raise self._format.error(response.status, response.headers, said)
-            if request.stream and response.is_stream:
-                return await self._read(response, on_delta)
-            return self._format.parse(await response.rest(), self._model)
-
-    async def _read(self, response: Response, on_delta: OnDelta | None) -> Answer:
-        splitter = Splitter()
-        reader = self._format.reader(self._model)
-        joined = None if on_delta is None else _Joined(on_delta)
-        while read := await response.read():
-            for event, data in splitter.feed(read):
-                reader.feed(event, data, joined)
-            if joined is not None:
-                joined.flush()
-        for event, data in splitter.finish():
-            reader.feed(event, data, joined)
-        if joined is not None:
-            joined.flush()
-        return reader.answer()
+        async with self._limit:
+            with await self._transport.post(
+                url, headers=headers, body=body, idle_timeout=self._config.idle_timeout
+            ) as response:
+                if not 200 <= response.status < 300:
+                    said = await response.rest(_LARGEST_ERROR)
+                    raise failures.classify(response.status, response.headers, said)
+                if request.stream and response.is_stream:
+                    return await _read(response, self._format.reader(self._model, on_delta))
+                return self._format.parse(await response.rest(), self._model)
 
     def _named(self, error: ModelError, key: str | None) -> ModelError:
-        text = f"{self.name}: {failures.redacted(error.message, key)}"
+        text = f"{self.name}: {failures.redacted(error.message, key, *self._config.headers.values())}"
         hint = error.hint
         if error.status in (401, 403):
             source = self._config.key_source
@@ -211,44 +197,29 @@ class WireModel:
 
     @cached_property
     def _format(self) -> Format:
-        if self._config.format == "anthropic":
-            return load_format("anthropic", max_output=self.max_output)
-        if self._config.format != "openai-chat":
-            return load_format(self._config.format)
-        field = "max_completion_tokens" if self._config.host == OPENAI_HOST else "max_tokens"
-        return load_format("openai-chat", max_tokens_field=self._config.max_tokens_field or field)
+        renamed = _RENAMED.search(self._config.host)
+        field = self._config.max_tokens_field or ("max_completion_tokens" if renamed else "max_tokens")
+        return load_format(self._config.format, max_output=self.max_output, max_tokens_field=field)
 
     @cached_property
     def _info(self) -> ModelInfo:
         return self._config.info(self._model)
 
 
-class _Joined:
-    """Passes on the deltas of one read as one: a reader of many pieces is what costs."""
-
-    def __init__(self, on_delta: OnDelta) -> None:
-        self._on_delta = on_delta
-        self._first: Delta | None = None
-        self._more: list[str] = []
-
-    def __call__(self, delta: Delta) -> None:
-        first = self._first
-        if first is not None and first.kind == delta.kind != "call":
-            self._more.append(delta.text)
-            return
-        self.flush()
-        self._first = delta
-
-    def flush(self) -> None:
-        first, self._first = self._first, None
-        if first is None:
-            return
-        if self._more:
-            first = Delta(kind=first.kind, text=first.text + "".join(self._more), index=first.index)
-            self._more.clear()
-        self._on_delta(first)
+async def _read(response: Response, reader: Reader) -> Answer:
+    splitter = Splitter()
+    while read := await response.read():
+        for data in splitter.feed(read):
+            reader.feed(data)
+        reader.flush()
+    for data in splitter.finish():
+        reader.feed(data)
+    reader.flush()
+    return reader.answer()
 
 
 def _joined(base: str, path: str) -> str:
-    """Base URLs are written with and without the version that the path begins with."""
-    return base.removesuffix("/v1") + path if path.startswith("/v1/") else base + path
+    """Base URLs are written with and without the version that the path begins with, and with a query."""
+    base, mark, query = base.partition("?")
+    url = base.rstrip("/").removesuffix("/v1") + path if path.startswith("/v1/") else base.rstrip("/") + path
+    return f"{url}{'&' if '?' in path else mark}{query}" if mark else url

@@ -1,23 +1,16 @@
-"""Splits a byte stream into server-sent events.
+"""Splits a byte stream into the data of server-sent events.
 
 Works on bytes and on whole reads: a character or a line end may be cut anywhere,
-and the usual event (one `data:` line) costs two slices. What the data means is the
-reader's business.
+and the usual event (one `data:` line) costs one slice. What the data means is the
+reader's business; every provider says the event's name in it too.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from retinue.schema.errors import ModelError
 
 LARGEST_EVENT = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
-
-
-class ServerEvent(NamedTuple):
-    event: str
-    """Empty when the stream does not name its events."""
-    data: bytes
 
 
 class Splitter:
@@ -29,7 +22,7 @@ class Splitter:
         self._return_held = False
         self._first = True
 
-    def feed(self, read: bytes) -> Sequence[ServerEvent]:
+    def feed(self, read: bytes) -> Sequence[bytes]:
         """Raises `ModelError` when one event grows beyond all reason."""
         if self._return_held or b"\r" in read:
             read = self._newlines(read)
@@ -50,13 +43,17 @@ class Splitter:
         *blocks, rest = text.split(b"\n\n")
         self._held = [rest] if rest else []
         self._size = len(rest)
-        return [event for block in blocks if (event := _event(block)) is not None]
+        return [
+            data
+            for block in blocks
+            if (data := block[6:] if block.startswith(b"data: ") and b"\n" not in block else _data(block)) is not None
+        ]
 
-    def finish(self) -> Sequence[ServerEvent]:
+    def finish(self) -> Sequence[bytes]:
         """The last event, when the stream ended without the blank line that ends it."""
-        event = _event(b"".join(self._held))
+        data = _data(b"".join(self._held))
         self._held = []
-        return () if event is None else (event,)
+        return () if data is None else (data,)
 
     def _newlines(self, read: bytes) -> bytes:
         """Every line end as one `\\n`; a `\\r` at the end waits, since `\\n` may follow."""
@@ -68,16 +65,10 @@ class Splitter:
         return read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _event(block: bytes) -> ServerEvent | None:
-    if block.startswith(b"data: ") and b"\n" not in block:
-        return ServerEvent("", block[6:])
-    name = ""
-    data: list[bytes] = []
+def _data(block: bytes) -> bytes | None:
+    found: list[bytes] = []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
         if field == b"data":
-            data.append(value)
-        elif field == b"event":
-            name = value.decode("utf-8", "replace")
-    return ServerEvent(name, b"\n".join(data)) if data else None
+            found.append(value.removeprefix(b" "))
+    return b"\n".join(found) if found else None

@@ -8,13 +8,14 @@ host and never a header.
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from retinue.schema.errors import ModelError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import aiohttp
 
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -43,8 +44,16 @@ class Response:
         self._quick = 0
         self._time = asyncio.get_running_loop().time
         self.status = response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        self.is_stream = self.headers.get("content-type", "").startswith("text/event-stream")
+        self.headers: Mapping[str, str] = response.headers
+        """Looked up without regard to case."""
+        self.is_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A connection whose answer was read to the end is back in the pool by now.
+        self._response.close()
 
     async def read(self) -> bytes:
         """What has arrived since the last read, as soon as anything has; empty at the end.
@@ -100,11 +109,9 @@ class Transport:
         self._connect_timeout = connect_timeout
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
-    @asynccontextmanager
-    async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, idle_timeout: float
-    ) -> AsyncGenerator[Response]:
+    async def post(self, url: str, *, headers: Mapping[str, str], body: bytes, idle_timeout: float) -> Response:
         """Send `body` and wait for the answer's headers.
 
         Args:
@@ -113,29 +120,19 @@ class Transport:
         Raises:
             ModelError: transient, when the connection fails or falls silent.
         """
-        response = await self._send(url, headers, body, idle_timeout)
         try:
-            yield Response(response, host_of(url))
-        finally:
-            # A connection whose answer was read to the end is back in the pool by now.
-            response.close()
-
-    async def _send(
-        self, url: str, headers: Mapping[str, str], body: bytes, idle_timeout: float
-    ) -> "aiohttp.ClientResponse":
-        import aiohttp
-
-        try:
-            return await self._opened().post(
+            response = await self._opened().post(
                 url,
                 data=body if len(body) < _LARGE_BODY else io.BytesIO(body),
                 headers={**_FIXED_HEADERS, **headers},
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=idle_timeout),
+                timeout=self._timeout(idle_timeout),
                 allow_redirects=False,
                 proxy=self._proxy,
             )
         except Exception as error:
             failure = _failure(host_of(url), error)
+        else:
+            return Response(response, host_of(url))
         raise failure
 
     async def close(self) -> None:
@@ -143,6 +140,13 @@ class Transport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    def _timeout(self, idle: float) -> "aiohttp.ClientTimeout":
+        import aiohttp
+
+        if idle not in self._timeouts:
+            self._timeouts[idle] = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout, sock_read=idle)
+        return self._timeouts[idle]
 
     def _opened(self) -> "aiohttp.ClientSession":
         import aiohttp
