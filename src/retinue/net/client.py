@@ -168,7 +168,7 @@ class GuardedClient:
                     yield Streamed(
                         status=response.status,
                         headers={name.lower(): value for name, value in response.headers.items()},
-                        body=decoded(response.content.iter_any(), encoding, max_bytes),
+                        body=decoded(_pieces(response, hop.url), encoding, max_bytes),
                         url=hop.url,
                         onward=target,
                     )
@@ -269,6 +269,16 @@ def _permit(decision: Decision, url: str, approved: Collection[str]) -> None:
         return
     needs = "needs a person's approval" if decision.verdict == "ask" else "may not be reached"
     raise Denied(f"{url} {needs}: {decision.reason}")
+
+
+async def _pieces(response: "aiohttp.ClientResponse", url: str) -> AsyncGenerator[bytes]:
+    import aiohttp
+
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    except (aiohttp.ClientError, OSError) as error:
+        raise FetchFailed(f"{_host(url)} broke off in the middle of its answer: {error}") from None
 
 
 def _redirected(response: "aiohttp.ClientResponse", url: str) -> str | None:

@@ -21,8 +21,8 @@ from google.protobuf.json_format import MessageToJson, ParseError
 from retinue.net.client import GuardedClient
 from retinue.net.decoding import FetchFailed
 from retinue.net.settings import NetworkSettings
+from retinue.net.transport import guarded_transport
 from retinue.remotes.a2a.auth import Credentials, Headers, Secret, headers_of, oauth_of
-from retinue.remotes.a2a.http import GuardedTransport
 from retinue.remotes.a2a.oauth import Tokens
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import Denied, ModelError
@@ -123,7 +123,7 @@ class Connections:
         headers = await self._headers(definition, card)
         url = _home(definition, card)
         http = httpx.AsyncClient(
-            transport=GuardedTransport(await self._net()),
+            transport=guarded_transport(httpx, await self._net()),
             auth=Credentials(url, headers) if headers else None,
             timeout=httpx.Timeout(None),
             trust_env=False,

@@ -22,8 +22,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp.types import Implementation
 
+from retinue.net.transport import guarded_transport
 from retinue.remotes.mcp.config import ServerConfig
-from retinue.remotes.mcp.http import GuardedTransport
 from retinue.remotes.mcp.place import Place, isolation
 from retinue.sandbox.bubblewrap import Box, Sandbox
 from retinue.sandbox.limits import Limits, limited
@@ -71,7 +71,7 @@ async def _http(config: ServerConfig, place: Place, held: AsyncExitStack) -> Tra
         headers["Authorization"] = f"Bearer {auth.token}"
     signed = any(name.lower() == "authorization" for name in headers)
     client = httpx2.AsyncClient(
-        transport=GuardedTransport(await place.network(), approved=(config.url,)),
+        transport=guarded_transport(httpx2, await place.network(), approved=(config.url,)),
         headers=headers,
         auth=None if signed else provider(config, place.folder / "tokens", place.show),
         timeout=httpx2.Timeout(30.0, read=300.0),
