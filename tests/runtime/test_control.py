@@ -6,12 +6,14 @@ import pytest
 
 from retinue.app.retinue import Retinue
 from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.models.scripted import ScriptedModel, ScriptedModels
 from retinue.runtime.deps import Tuning
 from retinue.runtime.follow import Happened
 from retinue.runtime.live import Piece
+from retinue.schema.agent import Compaction
 from retinue.schema.errors import Conflict, UsageError
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
-from retinue.schema.events.runs import RunCompleted, RunInterrupted, RunResumed, RunWaiting
+from retinue.schema.events.runs import RunCompleted, RunInterrupted, RunResumed, RunStarted, RunWaiting
 from retinue.schema.events.steps import AuxiliaryUsed, CallSettled, ModelAsked, ModelFailed
 from retinue.schema.events.threads import ThreadForked, ThreadSummarized, ThreadTerminated, ThreadTitled
 from retinue.schema.ids import QuestionId, ThreadId
@@ -20,6 +22,7 @@ from retinue.testing.harness import log_of
 from retinue.tools.function import tool
 from support.agents import add, agent
 from support.opening import OpenApp
+from support.tree import finished
 
 
 def call(tool: str, **arguments: object) -> Say:
@@ -288,3 +291,55 @@ async def test_a_thread_is_titled_after_its_first_completion_and_summed_up_when_
     assert (titled.title, summed.summary) == ("A good title", "We said hello.")
     assert used == ["title", "summary"]
     assert cost > completion.usage.total
+
+
+@pytest.mark.spec("RUN-13")
+async def test_a_message_that_came_too_late_for_a_run_is_what_the_next_one_starts_with(open_app: OpenApp) -> None:
+    """It is asked for by its own words and inputs, not by those of the run before."""
+    apps: list[Retinue] = []
+
+    async def script(request: ScriptedRequest) -> Say:
+        if request.message == "first":
+            [app] = apps
+            await app.engine.send(ThreadId(thread), "second")
+        return Say(text=f"answer to {request.message}")
+
+    async with open_app(script, agents=[agent("solo", prompt="Do: {{prompt}}")]) as app:
+        apps.append(app)
+        pin = app.engine.runtime.agents.pin("solo")
+        thread = "22222222-2222-4222-8222-222222222222"
+        await app.engine.start(pin, "first", id=ThreadId(thread))
+        await finished(app, thread, 2)
+        log = await log_of(app, thread)
+    assert [e.prompt for e in log if isinstance(e, RunStarted)] == ["first", "second"]
+    assert [e.completion.result for e in log if isinstance(e, RunCompleted)] == ["answer to first", "answer to second"]
+
+
+@pytest.mark.spec("RUN-12", "RUN-10")
+async def test_an_interrupt_while_the_past_is_summarised_stops_the_run_and_breaks_nothing(open_app: OpenApp) -> None:
+    asked = asyncio.Event()
+    summaries = 0
+
+    async def script(request: ScriptedRequest) -> Say:
+        nonlocal summaries
+        if request.agent != "long":
+            summaries += 1
+            asked.set()
+            return Say(text="so far") if summaries > 1 else await asyncio.get_running_loop().create_future()
+        done = request.step > 9 or "so far" in str(request.turns)
+        words = Say(text="y" * 900, calls=(CallTool("add", {"a": request.step, "b": 0}),))
+        return Say(text="fine") if done else words
+
+    model = ScriptedModel(script, window=4000)
+    definition = agent("long", "add", compaction=Compaction(at=0.3, keep=0.1))
+    async with open_app(ScriptedModels(model), agents=[definition], tools=[add]) as app:
+        thread = await app.start("long", "go")
+        async with asyncio.timeout(10):
+            await asked.wait()
+        await app.engine.interrupt(thread)
+        await until(app, thread, RunInterrupted)
+        await app.engine.resume(thread)
+        await until(app, thread, RunCompleted)
+        log = await log_of(app, thread)
+    assert [e.completion.result for e in log if isinstance(e, RunCompleted)] == ["fine"]
+    assert summaries == 2

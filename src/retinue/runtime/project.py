@@ -103,7 +103,7 @@ def _apply_run(state: State, seq: Seq, event: RunEvent) -> None:
     run = state.run
     match event:
         case MessageReceived():
-            state.unanswered.append(event.id)
+            state.unanswered.append(event)
             state.last_message = event.id
             if not state.running and len(state.unanswered) == 1:
                 state.first = event
@@ -158,6 +158,8 @@ def _end_run(state: State, event: RunCompleted | RunFailed) -> None:
     state.questions.clear()
     if event.completion.reason in ("aborted", "terminated"):
         state.unanswered.clear()  # who ends a run also means what was said to it before
+    if state.unanswered:
+        state.first = state.unanswered[0]
 
 
 def _apply_step(state: State, seq: Seq, event: StepEvent) -> None:

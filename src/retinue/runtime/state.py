@@ -105,7 +105,7 @@ class State:
     summary: str | None = None
     runs: int = 0
     run: RunState | None = None
-    unanswered: list[MessageId] = field(default_factory=list[MessageId])
+    unanswered: list[MessageReceived] = field(default_factory=list[MessageReceived])
     """Messages since the last request; they start a run when none is on."""
     last_message: MessageId | None = None
     first: MessageReceived | None = None
