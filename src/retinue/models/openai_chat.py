@@ -168,8 +168,9 @@ class ChatReader(Reader):
 
     def _hear(self, heard: _Said) -> None:
         content = heard.content
-        if isinstance(content, str):
-            self._say(content)
+        if content and isinstance(content, str):
+            self._text.append(content)
+            self._tell("text", content)
         elif content:
             self._hear_list(content)
         if heard.reasoning_content:
@@ -180,7 +181,8 @@ class ChatReader(Reader):
             self._add_detail(detail)
         if heard.refusal:
             self._refused = True
-            self._say(heard.refusal)
+            self._text.append(heard.refusal)
+            self._tell("text", heard.refusal)
         for piece in heard.tool_calls or ():
             self._call(piece)
 
@@ -189,12 +191,8 @@ class ChatReader(Reader):
             piece = _piece.decode(raw)
             for thought in piece.thinking:
                 self._think(thought.text, "")
-            self._say(piece.text)
-
-    def _say(self, text: str) -> None:
-        if text:
-            self._text.append(text)
-            self._tell("text", text)
+            self._text.append(piece.text)
+            self._tell("text", piece.text)
 
     def _think(self, text: str, field: str) -> None:
         self._thinking.append(text)

@@ -124,7 +124,7 @@ class Transport:
             response = await self._opened().post(
                 url,
                 data=body if len(body) < _LARGE_BODY else io.BytesIO(body),
-                headers={**_FIXED_HEADERS, **headers},
+                headers=headers,
                 timeout=self._timeout(idle_timeout),
                 allow_redirects=False,
                 proxy=self._proxy,
@@ -158,7 +158,7 @@ class Transport:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT_ALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
+                headers=_FIXED_HEADERS,
             )
         return self._session
 

@@ -57,9 +57,10 @@ class Reader(ABC):
     def flush(self) -> None:
         """Pass on what was told since the last time."""
         if self._told:
-            if self._on_delta is not None:
-                self._on_delta(Delta(kind=self._telling, text="".join(self._told)))
+            text = "".join(self._told)
             self._told.clear()
+            if text and self._on_delta is not None:
+                self._on_delta(Delta(kind=self._telling, text=text))
 
     def _tell(self, kind: Told, text: str) -> None:
         if kind != self._telling:
