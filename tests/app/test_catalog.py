@@ -8,7 +8,7 @@ import pytest
 from retinue.app.catalog import open_catalog, read_catalog
 from retinue.app.settings import Settings
 from retinue.app.settings_file import load_settings
-from retinue.app.trust import read_trust, trust
+from retinue.app.trust import trust
 from retinue.definition.code import define_agent
 from retinue.registry.changes import Summary
 from retinue.schema.errors import NotFound, Untrusted
@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def settings(home: Path, project: Path) -> Callable[[], Settings]:
     environ = {"RETINUE_HOME": str(home), "RETINUE_OPERATOR": str(home / "none")}
-    return lambda: load_settings(project, environ, trusted=read_trust(home))
+    return lambda: load_settings(project, environ)
 
 
 @pytest.fixture

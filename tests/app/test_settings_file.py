@@ -6,6 +6,7 @@ import pytest
 
 from retinue.app.settings import ModelSettings, Price, ProviderLimits, ProviderSettings, Settings, SettingsFile
 from retinue.app.settings_file import home_folder, load_settings, project_folder, read_settings
+from retinue.app.trust import trust
 from retinue.schema.agent import McpServer
 from retinue.schema.errors import SettingsError
 from retinue.schema.permission import Rule
@@ -229,10 +230,10 @@ def test_a_projects_file_gives_no_power_until_it_is_trusted(home: Path, project:
     environ = {"RETINUE_HOME": str(home), "RETINUE_OPERATOR": "/nowhere"}
 
     untrusted = load_settings(project, environ)
-    hashes = {str(project): {"retinue.toml": untrusted.project.hash}}
-    trusted = load_settings(project, environ, trusted=hashes)
+    trust(home, project, {"retinue.toml": untrusted.project.hash})
+    trusted = load_settings(project, environ)
     (project / "retinue.toml").write_text("default_model = 'other/m'")
-    changed = load_settings(project, environ, trusted=hashes)
+    changed = load_settings(project, environ)
 
     assert (untrusted.providers, untrusted.mcp_servers, untrusted.hooks, untrusted.default_model) == ({}, {}, (), None)
     assert [r.trusted for r in untrusted.repositories] == [False]

@@ -25,6 +25,7 @@ from retinue.schema.events.people import GrantScope, QuestionAsked, QuestionKind
 from retinue.schema.events.threads import ThreadStarted
 from retinue.schema.events.union import decode
 from retinue.schema.ids import DEFAULT_TENANT, QuestionId, Tenant, ThreadId
+from retinue.schema.permission import CommandDecision
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +46,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     why: str | None = None
     suggested: str | None = None
     """A pattern that stands for calls like this one."""
+    commands: tuple[CommandDecision, ...] = ()
+    """For bash: each command that was found, and what was thought of it."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,7 @@ def described(asked: QuestionAsked, thread: ThreadId, path: tuple[str, ...]) -> 
         preview=asked.preview,
         why=asked.decision.reason if asked.decision else None,
         suggested=_suggested(asked),
+        commands=asked.decision.commands if asked.decision else (),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Self
 
 from retinue.app.build import Parts, build
 from retinue.app.catalog import CatalogHolder
+from retinue.app.projects import Given
 from retinue.app.settings import Settings
 from retinue.definition.code import CodeAgent
 from retinue.ports.clock import Clock
@@ -62,16 +63,19 @@ class Retinue:
         drive: bool = True,
         wrap_store: Callable[[Store], Store] = lambda store: store,
     ) -> None:
-        self._parts = Parts(
+        given = Given(
             agents=tuple(agents),
             tools=tuple(tools),
             models=models,
             hooks=tuple(hooks),
+            environ=dict(os.environ if environ is None else environ),
+            tuning=tuning or Tuning(),
+        )
+        self._parts = Parts(
+            given=given,
             data_dir=Path(data_dir) if data_dir is not None else None,
             settings=settings,
-            environ=dict(os.environ if environ is None else environ),
             clock=clock,
-            tuning=tuning,
             drive=drive,
             wrap_store=wrap_store,
         )
@@ -93,11 +97,11 @@ class Retinue:
 
     @property
     def settings(self) -> Settings:
-        return self._built.settings
+        return self._built.own.settings
 
     @property
     def catalog(self) -> CatalogHolder:
-        return self._built.catalog
+        return self._built.own.catalog
 
     @property
     def database(self) -> Database:
@@ -111,7 +115,7 @@ class Retinue:
     @property
     def environ(self) -> Mapping[str, str]:
         """Where `env(NAME)` of settings is looked up."""
-        return self._parts.environ
+        return self._parts.given.environ
 
     @property
     def driven(self) -> int:
@@ -120,7 +124,7 @@ class Retinue:
 
     def pin(self, agent: str, tenant: str = DEFAULT_TENANT) -> Pin:
         """The definition that a name means to a tenant now."""
-        return self._built.agents.pin(agent, tenant)
+        return self._built.own.agents.pin(agent, tenant)
 
     async def start(
         self,
@@ -191,4 +195,4 @@ class Retinue:
 
     async def idle(self, seconds: float = 5.0) -> bool:
         """Wait until nothing is being driven here any more."""
-        return await self._built.idle(seconds)
+        return await self._built.dispatcher.idle(seconds)

@@ -10,6 +10,7 @@ tighten. `retinue.app.settings_file` reads the text; `retinue.app.trust` keeps t
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -17,6 +18,7 @@ from retinue.schema.agent import Json, McpServer, OpenAIEndpoint, SandboxMode
 from retinue.schema.permission import Rule, TierName
 
 DEFAULT_AGENT = "coder"
+Count = Annotated[int, msgspec.Meta(ge=1)]
 _STRICTNESS: tuple[SandboxMode, ...] = ("off", "auto", "require")
 
 
@@ -116,6 +118,19 @@ class ServeSettings(_Section, frozen=True, kw_only=True):
     """Whether A2A callers of protocol 0.3 are understood too."""
 
 
+class LimitSettings(_Section, frozen=True, kw_only=True):
+    """What may go on at once, and how deep; the rest waits, the longest first. None: the product's own."""
+
+    threads: Count | None = None
+    """At work in this process; those that wait for something do not count."""
+    children: Count | None = None
+    """Of one caller."""
+    depth: Count | None = None
+    """Of a tree of callers."""
+    agents: Mapping[str, Count] = {}
+    """Threads of an agent, by id."""
+
+
 class TelemetrySettings(_Section, frozen=True, kw_only=True):
     """Spans and metrics go to the OpenTelemetry SDK that this process was started with."""
 
@@ -161,6 +176,7 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     hooks: tuple[str, ...] = ()
     serve: ServeSettings | None = None
     telemetry: TelemetrySettings | None = None
+    limits: LimitSettings = LimitSettings()
     database: str | None = None
     """A path, or a `postgresql://` URL; `$RETINUE_HOME/retinue.db` when nobody says."""
 
@@ -192,6 +208,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     operator: Tier = Tier(name="operator")
     user: Tier = Tier(name="user")
     project: Tier = Tier(name="project", trusted=False)
+    stamp: tuple[tuple[str, int, int], ...] = ()
+    """Which files they were read from, and when those were written; nothing when they were made in code."""
 
     @property
     def tiers(self) -> tuple[Tier, Tier, Tier]:
@@ -266,6 +284,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def telemetry(self) -> TelemetrySettings:
         return next((file.telemetry for file in reversed(self.trusted) if file.telemetry), TelemetrySettings())
+
+    @property
+    def limits(self) -> LimitSettings:
+        """The tightest of what all files say."""
+        said = [tier.settings.limits for tier in self.tiers]
+        agents: dict[str, int] = {}
+        for limits in said:
+            agents |= {id: min(most, agents.get(id, most)) for id, most in limits.agents.items()}
+        return LimitSettings(
+            threads=min((each.threads for each in said if each.threads), default=None),
+            children=min((each.children for each in said if each.children), default=None),
+            depth=min((each.depth for each in said if each.depth), default=None),
+            agents=agents,
+        )
 
     @property
     def foreign_dirs(self) -> bool:

@@ -8,6 +8,7 @@ variables, headers) are kept as they are.
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import UnionType
 from typing import NoReturn, TypeVar, Union, get_args, get_origin
@@ -15,7 +16,7 @@ from typing import NoReturn, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from retinue.app.settings import Settings, SettingsFile, Tier, secret_name
-from retinue.app.trust import Trusted, read_trust
+from retinue.app.trust import read_trust
 from retinue.registry.near import near_names
 from retinue.schema.errors import SettingsError
 from retinue.schema.permission import TierName
@@ -55,24 +56,41 @@ def project_folder(start: Path) -> Path:
 
 
 def load_settings(
-    start: Path | None = None, environ: Mapping[str, str] | None = None, *, trusted: Trusted | None = None
+    start: Path | None = None, environ: Mapping[str, str] | None = None, *, is_root: bool = False
 ) -> Settings:
     """Read every tier.
 
     Args:
         start: Where to look for the project; the current folder when omitted.
-        trusted: What people trusted; read from the user's folder when omitted.
+        is_root: `start` is the project's folder.
     """
     environ = os.environ if environ is None else environ
-    home, root = home_folder(environ), project_folder((start or Path.cwd()).absolute())
+    home, start = home_folder(environ), (start or Path.cwd()).absolute()
+    root = start if is_root else project_folder(start)
+    stamp = settings_stamp(home, root, environ)
     project = Tier(name="project", trusted=False)
     if root != home:
         project = _tier("project", root)
-        hashes = (read_trust(home) if trusted is None else trusted).get(str(root), {})
+        hashes = read_trust(home).get(str(root), {})
         known = hashes.get(project.path.name if project.path else "")
         project = msgspec.structs.replace(project, trusted=project.path is None or known == project.hash)
-    operator = _tier("operator", Path(environ.get("RETINUE_OPERATOR") or OPERATOR))
-    return Settings(home=home, root=root, operator=operator, user=_user(home), project=project)
+    operator = _tier("operator", _operator(environ))
+    return Settings(home=home, root=root, operator=operator, user=_user(home), project=project, stamp=stamp)
+
+
+def settings_stamp(home: Path, root: Path, environ: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
+    """When each file that settings are read from was last written; another stamp, other settings."""
+    names = [f"{folder}/{name}" for folder in (_operator(environ), home, root) for name in NAMES]
+    found: list[tuple[str, int, int]] = []
+    for name in (*names, f"{home}/{REPOSITORIES}", f"{home}/trust.json"):
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116 - asked for every run, and paths cost more than the asking
+            found.append((name, status.st_mtime_ns, status.st_size))
+    return tuple(found) or (("", 0, 0),)
+
+
+def _operator(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("RETINUE_OPERATOR") or OPERATOR)
 
 
 def read_settings(path: Path) -> SettingsFile:

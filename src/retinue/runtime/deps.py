@@ -1,6 +1,6 @@
 """What the loop may use: every port it needs, in one frozen value built by `app`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -49,7 +49,9 @@ class Tuning:
     variables_expire: float = 24 * 3600.0
     children_at_once: int = 16
     titles: bool = True
+    threads_at_once: int = 4096
     per_agent: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many threads of an agent are at work at once, by its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,4 +87,8 @@ class Runtime:
     unseal: Callable[[str], str] = lambda value: value
     sandbox: SandboxMode = "auto"
     tuning: Tuning = field(default_factory=Tuning)
+    project: str = ""
+    """The folder whose settings these are."""
+    of: "Callable[[str], Awaitable[Runtime]] | None" = None
+    """Finds what a thread of another project is driven with; None: everything is driven with this."""
     redact: Callable[[str], str] = lambda text: text

@@ -97,6 +97,7 @@ class Engine:
             workspace=workspace,
             people=people,
             tenant=tenant,
+            project=self.runtime.project,
             model=model,
             title=title,
             sandbox="require" if definition.sandbox == "require" else self.runtime.sandbox,

@@ -303,5 +303,6 @@ async def read_log(runtime: Runtime, thread: ThreadId, after: Seq = 0) -> list[t
 
 async def load_work(runtime: Runtime, claim: Claim) -> Work:
     log = await read_log(runtime, claim.thread)
-    row = await runtime.store.row(claim.thread)
-    return Work(runtime, claim, project(log), row.drained if row else 0)
+    row, state = await runtime.store.row(claim.thread), project(log)
+    judging = await runtime.of(state.thread.project) if runtime.of else runtime
+    return Work(judging, claim, state, row.drained if row else 0)

@@ -36,6 +36,8 @@ class ThreadStarted(Event, frozen=True, kw_only=True, tag="thread.started"):
     workspace: str = ""
     people: People = "wait"
     tenant: str = "default"
+    project: str = ""
+    """The folder whose settings judge the tree, whichever process drives it; empty: that process's own."""
     name: str | None = None
     title: str | None = None
     description: str | None = None
