@@ -29,12 +29,6 @@ from retinue.schema.tool import ToolSpec
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
-NAMES = frozenset({"call_agent", "task", "delegate_to_agent", "subagent_create", "subagent_message"})
-
-
-def is_one(name: str) -> bool:
-    return name in NAMES or name.startswith((specs.PREFIX, "handoff_"))
-
 
 def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> dict[str, SystemTool]:
     """The delegation tools of an agent; none when it may call nobody."""

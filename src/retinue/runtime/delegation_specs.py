@@ -16,8 +16,18 @@ from retinue.schema.events.threads import Pin
 from retinue.schema.tool import ToolSpec
 
 PREFIX = "agent_"
+HANDOFF = "handoff_"
+NAMES = frozenset({"call_agent", "task", "delegate_to_agent", "subagent_create", "subagent_message"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME = 64
+
+
+def starts_children(tool: str) -> bool:
+    return tool in NAMES or tool.startswith(PREFIX)
+
+
+def delegates(tool: str) -> bool:
+    return starts_children(tool) or tool.startswith(HANDOFF)
 
 
 def tool_name(id: str, taken: Collection[str], prefix: str = PREFIX) -> str:

@@ -36,7 +36,7 @@ def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> 
     made: dict[str, SystemTool] = {}
     for pin in delegation.callable_pins(work, definition).values():
         if pin.definition.expose_as_tool and pin.definition.type == "ai_human":
-            name = specs.tool_name(pin.definition.id, {*taken, *made}, prefix="handoff_")
+            name = specs.tool_name(pin.definition.id, {*taken, *made}, prefix=specs.HANDOFF)
             made[name] = Handoff(_spec(name, pin), pin.definition.id)
     return made
 

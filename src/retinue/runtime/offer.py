@@ -13,8 +13,9 @@ from retinue.policy.filters import offered
 from retinue.policy.patterns import matches
 from retinue.ports.model import Head
 from retinue.ports.tool import Tool
-from retinue.runtime import delegation, permit, system_tools
+from retinue.runtime import permit, system_tools
 from retinue.runtime.completion import COMPLETE, completion_spec
+from retinue.runtime.delegation_specs import delegates
 from retinue.runtime.ledger import CAPPED_OUTPUT, within
 from retinue.runtime.sides import side_definition
 from retinue.runtime.system_tools import SystemTool
@@ -62,11 +63,11 @@ def _granted(work: Work, definition: AgentDefinition) -> AgentDefinition:
 
 def _delegates(name: str, definition: AgentDefinition) -> bool:
     """Delegation follows who may call whom; a list of tools takes it away only by naming it."""
-    return delegation.is_one(name) and not any(matches(pattern, name) for pattern in definition.tools.denied)
+    return delegates(name) and not any(matches(pattern, name) for pattern in definition.tools.denied)
 
 
 def _plans(name: str) -> bool:
-    return name in PLANNING_EXTRA or delegation.is_one(name)
+    return name in PLANNING_EXTRA or delegates(name)
 
 
 async def head_for(work: Work, side: SideName) -> Head:

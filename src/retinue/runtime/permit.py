@@ -18,9 +18,10 @@ from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
 from retinue.ports.tool import Foreign, Inspection, Op, Result, Target, Tool, ToolContext
 from retinue.runtime import notify
+from retinue.runtime.delegation_specs import delegates, starts_children
 from retinue.runtime.inquiry import inquire
 from retinue.runtime.state import CallState
-from retinue.sandbox.targets import resolve
+from retinue.sandbox.targets import matched_elsewhere, resolve
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import QuestionAsked
 from retinue.schema.ids import Tenant, question_id
@@ -48,9 +49,15 @@ def tiers(work: "Work") -> tuple[Tier, ...]:
 
 
 def denied_outright(work: "Work", tool: str) -> bool:
-    """No call of the tool could be anything but denied, so it is not offered."""
+    """No call of the tool could be anything but denied, so it is not offered.
+
+    Delegation follows who may call whom, whatever the default: only a rule takes it away, its own or that of `task`.
+    """
     if tool in OWN_DATA:
         return False
+    if delegates(tool):
+        names = (tool, "task") if starts_children(tool) else (tool,)
+        return any(outright(name, tiers(work), "allow") for name in names)
     return outright(tool, tiers(work), default_verdict(work.state.pin.definition.permissions))
 
 
@@ -173,20 +180,11 @@ async def _judge(
     definition, name = work.state.pin.definition, tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
-    decision = judge_call(
-        authority(work), name, resource, targets=targets, cwd=folder, resolve=partial(_resolved, work)
-    )
+    judge = partial(judge_call, targets=targets, cwd=folder, resolve=partial(_resolved, work), expand=matched_elsewhere)
+    decision = judge(authority(work), name, resource)
     if decision.verdict == "ask" and await load_grants(work):
         digest = call_digest(name, state.call.arguments, definition.hash)
-        decision = judge_call(
-            authority(work),
-            name,
-            resource,
-            targets=targets,
-            digest=digest,
-            cwd=folder,
-            resolve=partial(_resolved, work),
-        )
+        decision = judge(authority(work), name, resource, digest=digest)
     objections = [objection for objection in (_changed(tool), decision, _gated(work, tool)) if objection]
     return strictest(objections) or decision
 
