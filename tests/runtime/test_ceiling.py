@@ -1,4 +1,4 @@
-"""A child's power is its own, under its callers' ceiling: denies descend the live chain, a caller's own rules do not."""
+"""A child's power is its own, under its callers' ceiling: denies descend the live chain, a caller's rules do not."""
 
 import asyncio
 from collections.abc import Sequence
