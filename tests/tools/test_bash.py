@@ -164,3 +164,20 @@ async def test_limits_hold_in_the_sandbox(shell: ToolContext) -> None:
         forks = await tool.run({"command": "for i in $(seq 200); do sleep 6543.3 & done; wait"}, shell)
         assert forks.status == "error"
         assert "processes" in forks.text or "Resource temporarily unavailable" in forks.text
+
+
+@pytest.mark.spec("PERM-02", "PERM-07")
+async def test_git_does_not_take_files_that_an_agent_wrote_for_a_repository(
+    shell: ToolContext, workspace: Path
+) -> None:
+    """The `core.fsmonitor` of one would run a program, and no rule was asked about that."""
+    made, ran = workspace / "x", workspace / "ran"
+    for folder in ("objects", "refs"):
+        (made / folder).mkdir(parents=True)
+    (made / "HEAD").write_text("ref: refs/heads/main\n")
+    (made / "config").write_text(f'[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = "touch {ran}; false"\n')
+
+    result = await bash(shell, "git -C x status")
+
+    assert "cannot use bare repository" in result.text
+    assert not ran.exists()

@@ -4,7 +4,7 @@ A shell command is parsed, files are judged by what they resolve to, a URL by
 where it leads, anything else by its rules alone. Grants come last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from retinue.policy.files import Place, judge_file, lexical, spellings
@@ -18,6 +18,8 @@ from retinue.schema.permission import Decision, Verdict
 
 Resolve = Callable[[Op, str], Target]
 """Finds what an absolute path leads to; the default follows no links."""
+Expand = Callable[[str], Iterable[str]]
+"""Finds the names that an absolute shell pattern matches and that lead elsewhere; the default looks at no disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ def judge_call(
     digest: str = "",
     cwd: str = "",
     resolve: Resolve = lexical,
+    expand: Expand = lambda _: (),
 ) -> Decision:
     """Return the decision on one call.
 
@@ -54,10 +57,11 @@ def judge_call(
         digest: `call_digest` of the call, for grants that bind to it.
         cwd: Where a command runs, absolute; the workspace when it is empty.
         resolve: Finds files that a command names.
+        expand: Finds files that a pattern in a command matches.
     """
     names = [resource]
     if tool == "bash":
-        decision, names = _shell(authority, resource, cwd or authority.place.workspace, resolve), []
+        decision, names = _shell(authority, resource, cwd or authority.place.workspace, resolve, expand), []
     elif files := [target for target in targets if target.op != "fetch"]:
         decision, names = strictest(judge_target(authority, target, tool) for target in files), []
     elif tool == "webfetch":
@@ -78,13 +82,16 @@ def judge_target(authority: Authority, target: Target, tool: str = "") -> Decisi
     return _granted(authority, decision, tool or ("read" if target.op == "read" else "edit"), names)
 
 
-def _shell(authority: Authority, command: str, cwd: str, resolve: Resolve) -> Decision:
+def _shell(authority: Authority, command: str, cwd: str, resolve: Resolve, expand: Expand) -> Decision:
     def judge(text: str) -> Decision:
         return _granted(authority, _by_rules(authority, "bash", text), "bash", [text])
 
     def files(use: FileUse) -> Decision:
-        target = resolve(use.op, use.path)
-        return judge_file(target, authority.place, tiers=authority.tiers, fallback=use.fallback, pattern=use.pattern)
+        place, tiers = authority.place, authority.tiers
+        made = judge_file(resolve(use.op, use.path), place, tiers=tiers, fallback=use.fallback, pattern=use.pattern)
+        matched = expand(use.path) if use.pattern else ()
+        others = (judge_file(resolve(use.op, path), place, tiers=tiers, fallback=use.fallback) for path in matched)
+        return strictest((made, *others)) or made
 
     return judge_command(command, judge=judge, files=files, cwd=cwd, home=authority.place.home)
 

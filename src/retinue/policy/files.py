@@ -28,16 +28,26 @@ class Place:
     """Absolute paths that no agent changes, with all below them: sources of agents, settings, data."""
 
 
-_FOLDERS = re.compile(
-    r"(?:^|/)(?:\.git|\.retinue|\.vscode|\.idea|\.ssh|\.gnupg|\.claude/(?:agents|commands|hooks)|\.opencode/agents?"
-    r"|\.(?:gemini|github|cursor|qwen|kiro|kodelet)/agents|\.factory/droids|\.config/(?:fish|git|retinue))(?:/|$)"
+def _written(*lines: str) -> tuple[str, ...]:
+    return tuple(name for line in lines for name in line.split())
+
+
+_FOLDERS = _written(
+    ".git .retinue .vscode .idea .ssh .gnupg .claude/agents .claude/commands .claude/hooks .opencode/agent",
+    ".opencode/agents .gemini/agents .github/agents .cursor/agents .qwen/agents .kiro/agents .kodelet/agents",
+    ".factory/droids .config/fish .config/git .config/retinue",
 )
-_NAMES = re.compile(
-    r"\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|zlogout|kshrc"
-    r"|cshrc|tcshrc|login|logout|inputrc|xprofile|xinitrc|xsession|envrc|gitconfig|gitmodules|mcp\.json)"
-    r"|retinue\.(?:toml|ya?ml|json)"
+_NAMES = _written(
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout",
+    ".kshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession .envrc .gitconfig .gitmodules",
+    ".mcp.json retinue.toml retinue.yaml retinue.yml retinue.json .cursor/mcp.json .kiro/mcp.json",
+    ".claude/settings.json .claude/settings.local.json .gemini/settings.json .gemini/settings.local.json",
+    ".qwen/settings.json .qwen/settings.local.json",
 )
-_SETTINGS = re.compile(r"(?:^|/)(?:\.(?:claude|gemini|qwen)/settings(?:\.local)?|\.(?:cursor|kiro)/mcp)\.json$")
+_PROTECTED = re.compile(
+    rf"(?:^|/)(?:(?:{'|'.join(map(re.escape, _FOLDERS))})(?:/|$)|(?:{'|'.join(map(re.escape, _NAMES))})$)"
+)
+_PROTECTED_PATTERNS = tuple(f"*/{n}" for n in (*_NAMES, *_FOLDERS, *(f"{folder}/*" for folder in _FOLDERS)))
 _PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/(?:environ|mem|auxv)|/proc/kcore|/dev/k?mem")
 
 
@@ -62,7 +72,7 @@ def judge_file(
         pattern: The path is a shell pattern and stands for every file it matches.
     """
     tool = tool or ("read" if target.op == "read" else EDIT)
-    if refused := _refused(target, place):
+    if refused := _refused(target, place, pattern=pattern):
         return Decision(verdict="deny", reason=refused)
     inside = within(target.path, place.workspace)
     if target.op != "read" and not inside and within(os.path.normpath(target.asked), place.workspace):
@@ -86,14 +96,16 @@ def within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def protected(path: str, place: Place) -> bool:
-    """Return whether no agent may change `path`, whether or not it exists."""
+def protected(path: str, place: Place, *, pattern: bool = False) -> bool:
+    """Return whether no agent may change `path`, whether or not it exists; a pattern, whatever it may match."""
     if any(within(path, folder) for folder in place.protected):
         return True
     plain = path if path.isascii() else _folded(path)
     plain = plain.casefold()
-    name = plain.rpartition("/")[2]
-    return bool(_FOLDERS.search(plain) or _NAMES.fullmatch(name) or _SETTINGS.search(plain))
+    if _PROTECTED.search(plain):
+        return True
+    kept = (name for folder in place.protected for name in (folder, f"{folder}/*"))
+    return pattern and any(overlap(name, plain) for name in (*_PROTECTED_PATTERNS, *kept))
 
 
 def hidden(place: Place, tiers: Sequence[Tier], tool: str = "read") -> Callable[[str], bool] | None:
@@ -123,7 +135,7 @@ def lexical(op: Op, path: str) -> Target:
     return Target(op=op, asked=path, path="/" + os.path.normpath(path).lstrip("/"))
 
 
-def _refused(target: Target, place: Place) -> str:
+def _refused(target: Target, place: Place, *, pattern: bool) -> str:
     names = (target.path, *target.names)
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in target.asked):
         return "the name holds control characters"
@@ -134,7 +146,7 @@ def _refused(target: Target, place: Place) -> str:
     if target.op == "read":
         return ""
     for name in (*names, os.path.normpath(target.asked)):
-        if protected(name, place):
+        if protected(name, place, pattern=pattern):
             return f"{name} is protected: no agent changes it"
     if target.op in ("delete", "rename") and any(within(place.workspace, name) for name in names):
         return f"{target.path} holds the workspace"

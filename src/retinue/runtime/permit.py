@@ -133,7 +133,9 @@ async def refusal(
         return inspection.failure
     if decision.verdict == "allow":
         return None
-    asked = question_id(state.call.id, f"permission:{_digest(work, state, tool, inspection)}")
+    files = tuple(t.path for t in inspection.targets if t.op != "fetch") if inspection else ()
+    digest = _digest(work, state, tool, inspection)
+    asked = question_id(state.call.id, f"permission:{digest}")
     if state.reply is not None and state.question is not None and state.question.id == asked:
         if state.reply.scope != "deny":
             return None
@@ -153,6 +155,8 @@ async def refusal(
             arguments=state.call.arguments,
             preview=inspection.preview or None if inspection else None,
             decision=decision,
+            resources=files or (tool.resource(arguments),),
+            digest=digest,
         )
     )
     return None
@@ -177,13 +181,13 @@ async def _judge(
     work: "Work", state: CallState, tool: Tool, arguments: Mapping[str, object], inspection: Inspection | None
 ) -> Decision:
     """The strictest of the rules, the taint gate and a change of the tool. Grants answer the rules' ask alone."""
-    definition, name = work.state.pin.definition, tool.spec.name
+    name = tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
     judge = partial(judge_call, targets=targets, cwd=folder, resolve=partial(_resolved, work), expand=matched_elsewhere)
     decision = judge(authority(work), name, resource)
     if decision.verdict == "ask" and await load_grants(work):
-        digest = call_digest(name, state.call.arguments, definition.hash)
+        digest = _digest(work, state, tool, inspection)
         decision = judge(authority(work), name, resource, digest=digest)
     objections = [objection for objection in (_changed(tool), decision, _gated(work, tool)) if objection]
     return strictest(objections) or decision

@@ -2,6 +2,8 @@
 
 import os
 import stat
+from glob import iglob
+from itertools import islice
 
 from retinue.ports.tool import Op, Target
 from retinue.sandbox.descriptors import Located, locate
@@ -9,6 +11,7 @@ from retinue.schema.errors import Denied
 
 _MOST_ENTRIES = 500_000
 """Names looked at to find the other names of a hard-linked file."""
+_MOST_MATCHES = 20_000
 
 
 def resolve(op: Op, path: str, workspace: str) -> Target:
@@ -23,6 +26,12 @@ def resolve(op: Op, path: str, workspace: str) -> Target:
         return Target(op=op, asked=path, path=held.full, more_names=True)
     finally:
         os.close(held.fd)
+
+
+def matched_elsewhere(pattern: str) -> list[str]:
+    """The names that a shell pattern matches now and that links lead elsewhere; the pattern speaks for the others."""
+    found = islice(iglob(pattern), _MOST_MATCHES)  # noqa: PTH207 - the shell's own notation, with names as it gives them
+    return [path for path in found if os.path.realpath(path) != path]
 
 
 def target_of(op: Op, asked: str, held: Located, workspace: str) -> Target:

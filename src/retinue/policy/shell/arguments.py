@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from retinue.policy.shell.judgement import Found, Judgement, Risk
 from retinue.policy.shell.programs import (
     GIT_ANY,
-    GIT_ASK,
     GIT_OPTION_VALUES,
+    GIT_PLACES,
+    GIT_PLAIN,
     GIT_READS_CONFIG,
     GIT_RISKS,
     GIT_SUBCOMMANDS,
@@ -71,8 +72,19 @@ def split_options(call: Call, values: frozenset[str], start: int = 1) -> tuple[l
             rest.append(word)
         else:
             options.append(word)
-            skipping = word.known and (word.text in values or (word.text[1] != "-" and f"-{word.text[-1]}" in values))
+            skipping = takes_next(word, values)
     return options, rest
+
+
+def takes_next(option: Word, values: frozenset[str]) -> bool:
+    """Return whether the next word is the option's value, also when it is abbreviated or the last of a cluster."""
+    text = option.text
+    if not option.known or text in values:
+        return option.known
+    if text.startswith("--"):
+        return "=" not in text and any(value.startswith(text) for value in values)
+    first = next((i for i, letter in enumerate(text[1:], 1) if f"-{letter}" in values), 0)
+    return first > 0 and first == len(text) - 1
 
 
 def _may_be_option(word: Word) -> bool:
@@ -113,7 +125,7 @@ def plain_program(call: Call) -> None:
         call.risk(rest[0].text, f"{call.name} {rest[0].text} runs programs or changes settings")
     if known.stdin and (not rest or rest[0].text == "-") and not _has(options, "-m", *QUERIES):
         call.risk("-", f"{call.name} runs what it reads from its input")
-    if call.name in ("make", "gmake") and any("=" in word.text for word in rest):
+    if call.name in ("make", "gmake") and any("=" in word.text for word in call.words[1:]):
         call.risk("=", "a variable for make may run a program")
     if call.name in ("tar", "bsdtar") and rest and set(rest[0].text) & set("IFPC") and "." not in rest[0].text:
         call.risk(rest[0].text, "tar runs a program or leaves the folder")
@@ -121,7 +133,20 @@ def plain_program(call: Call) -> None:
         script, *rest = rest
         if not script.known or not known.code.fullmatch(script.text):
             call.risk("", f"the program that {call.name} is given may run commands or write")
-    _files(call, rest[known.skip :] if known.skip and not _has(options, "-e") else rest)
+    replaced = any(risky(option, known.instead) for option in options)
+    _files(call, rest if replaced else rest[known.skip :])
+    if known.files:
+        _option_files(call, options)
+    else:
+        protected_arguments(call)
+
+
+def protected_arguments(call: Call) -> None:
+    """What the program does with its arguments is not known: it may write to a protected file among them."""
+    for word in call.words[1:]:
+        for text in {word.text, word.text.rpartition("=")[2]}:
+            if call.state.is_protected(text):
+                call.risk("", f"{call.name} may change {text}, which is protected")
 
 
 def _outputs(call: Call, written: frozenset[str], start: int = 1) -> None:
@@ -134,6 +159,14 @@ def _outputs(call: Call, written: frozenset[str], start: int = 1) -> None:
             call.state.use("write", Word(value, known=word.known, lead=word.lead.partition("=")[2]))
         elif word.text[:2] in written and not word.text.startswith("--"):
             call.state.use("write", Word(word.text[2:], known=word.known, lead=word.lead[2:]))
+
+
+def _option_files(call: Call, options: Sequence[Word]) -> None:
+    """Judge `--from-file=/etc/passwd`: what an option's value looks like is read."""
+    for option in options:
+        value = option.text.partition("=")[2]
+        if value.startswith(("/", "~", "..")) or "/.." in value:
+            call.state.use("read", Word(value, known=option.known, tilde=value.startswith("~")))
 
 
 def _has(options: Sequence[Word], *wanted: str) -> bool:
@@ -179,7 +212,7 @@ def find(call: Call) -> None:
             call.risk("", "an argument of find is only known when it runs and may be an action")
         elif paths and word.text[:1] not in ("-", "(", "!", ")"):
             call.state.use("read", word)
-        elif word.text not in ("-H", "-L", "-P"):
+        elif not re.fullmatch(r"-[HLP]+|-O\d|-D|--", word.text):
             paths = False
 
 
@@ -195,20 +228,25 @@ def git(call: Call) -> None:
             call.risk("", "an argument of git is only known when it runs and may be an option")
         if word.text == "-C" and index + 1 < len(words):
             call.state.use("read", words[index + 1])
-        index += 1 + (word.text in GIT_VALUES)
+        index += 1 + takes_next(word, GIT_VALUES)
     if index >= len(words):
         return
     sub = words[index].text
     options, rest = split_options(call, GIT_OPTION_VALUES, index + 1)
     check_options(call, options, GIT_ANY | GIT_SUBCOMMANDS.get(sub, frozenset()))
     _outputs(call, _GIT_OUTPUTS, index + 1)
-    if sub in GIT_ASK and not _reads_only(sub, words[index + 1 :]):
+    if sub not in GIT_PLAIN and not _reads_only(sub, words[index + 1 :]):
         call.risk(sub, f"git {sub} runs programs or changes settings")
         call.state.probe(words[index + 1 :])
     if rest and rest[0].text in GIT_SUBCOMMANDS.get(sub, frozenset()):
         call.risk(rest[0].text, f"git {sub} {rest[0].text} runs programs, writes or looks elsewhere")
+        call.state.probe(rest[1:])
     if any(re.match(r"[\w+-]+::", word.text) for word in rest):
         call.risk("::", "a transport that runs a program")
+    for place in rest if sub in GIT_PLACES else ():
+        path = place.text.removeprefix("file://")
+        if path.startswith(("/", "~", "..")) or "/.." in path:
+            call.state.use("write", Word(path, known=place.known, tilde=place.tilde))
 
 
 def _risky_global(word: Word) -> str:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _ALWAYS = frozenset(("arithmetic_expansion", "c_style_for_statement", "subscript"))
 _TESTS = re.compile(r"\[\[.*\s-(?:eq|ne|lt|le|gt|ge|v|R)\s|(?:\[|test)\s(?:.*\s)?-[vR]\s", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{(?:!(?P<name>.*)|[\w@*]+:(?![-=+?])(?P<offset>.*)|(?P<value>.*)@[A-Za-z])\}", re.DOTALL)
-_BUILTIN = re.compile(r"(?:let|read|mapfile|readarray|wait|getopts)\s|printf\s+-v|unset\s.*[\"'$]", re.DOTALL)
-_DECLARED = re.compile(r"\w+\s(?:.*\s)?(?:[-+]\w*[in]\b|[\"'$]\S*=)", re.DOTALL)
+_BUILTIN = re.compile(r"(?:let|read|mapfile|readarray|wait|getopts)\s|printf\s+-v|unset\s", re.DOTALL)
+_DECLARED = re.compile(r"\w+\s(?:.*\s)?(?:-\w*[in]\b|[\"'$]\S*=|\+\w)", re.DOTALL)
 _CODE = {
     "raw_string": re.compile(r"\(\(|\[|\$\{|\b(?:let|declare|typeset|local|test)\s"),
     "string": re.compile(r"\(\(|\[\[|\blet\s"),
@@ -28,12 +28,26 @@ _NUMERIC = re.compile(
 _ARITHMETIC = re.compile(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)")
 _UNKNOWN = re.compile(r"\$\(|`|<\(|\$\{?[1-9@*]")
 _GLOB = re.compile(r"[*?]|\[.*\]")
+_ASSIGNING = re.compile(r"\$\{(\w+):?=")
 _READERS = re.compile(r"(?:read|mapfile|readarray|printf\s+-v|select)\s")
 
 
 def evaluations(root: "Node") -> list[str]:
     """Return the texts that bash evaluates."""
     return [text for node in _nodes(root) if (text := _evaluated(node))]
+
+
+def named_variables(root: "Node", evaluated: Sequence[str]) -> set[str]:
+    """Return the variables that get a value in another way than by `name=value`."""
+    found = {name for text in evaluated for name in re.findall(r"\w+", text.replace("-v", "-v "))}
+    for node in _nodes(root):
+        if node.type == "for_statement" and (name := node.child_by_field_name("variable")):
+            found.add(_text(name))
+        elif node.type == "expansion" and (assigned := _ASSIGNING.match(_text(node))):
+            found.add(assigned[1])
+        elif node.type == "file_redirect" and (given := re.match(r"\{(\w+)\}", _text(node))):
+            found.add(given[1])
+    return found
 
 
 def evaluates_unknown(root: "Node", evaluated: Sequence[str]) -> bool:
@@ -51,6 +65,8 @@ def evaluates_unknown(root: "Node", evaluated: Sequence[str]) -> bool:
 
 def _evaluated(node: "Node") -> str:
     kind, text = node.type, _text(node)
+    if kind == "command" and (name := node.child_by_field_name("name")):
+        text = text[name.start_byte - node.start_byte :]
     if kind in _ALWAYS or (kind == "compound_statement" and text.startswith("((")):
         return text
     if kind in ("test_command", "command") and _TESTS.match(text):
@@ -76,7 +92,7 @@ def _unknown_variables(root: "Node") -> set[str]:
             name = node.child_by_field_name("variable")
             values = " ".join(_text(value) for value in node.children_by_field_name("value"))
             given.append((_text(name) if name else "", "$(*)" if not values or _GLOB.search(values) else values))
-        elif node.type == "command" and _READERS.match(text):
+        elif node.type == "command" and _READERS.search(text):
             unknown.update(re.findall(r"\w+", text))
     while more := {
         n for n, v in given if n not in unknown and (_is_unknown(v) or unknown & set(re.findall(r"\w+", v)))

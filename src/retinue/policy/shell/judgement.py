@@ -7,6 +7,7 @@ subject.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from retinue.policy.rules import strictest
@@ -173,6 +174,8 @@ class Judgement:
         text = word.text if word.known else word.lead
         if word.known and _FREE_PATHS.fullmatch(text):
             return
+        if word.glob and any(p[:1] == "." and p != ".." and fnmatchcase("..", p) for p in text.split("/")):
+            self.ask(f"{op} {text}", "the pattern may match the folder above")
         shown = f"{'<' if op == 'read' else '>' if op == 'write' else op} {word.text}"
         uses = [FileUse(op, path, pattern=word.glob, fallback=fallback) for path in self.paths(text, tilde=word.tilde)]
         decision = strictest(self.files(use) for use in uses)
@@ -180,6 +183,13 @@ class Judgement:
             self.ask(shown, "the path is only known when it runs")
         elif decision is not None and (decision.verdict != "allow" or fallback == "ask"):
             self.entries.append((shown, decision))
+
+    def is_protected(self, text: str) -> bool:
+        """Return whether no agent may change the file that `text` names, if it names one."""
+        if _FREE_PATHS.fullmatch(text):
+            return False
+        uses = [FileUse("write", path) for path in self.paths(text, tilde=text.startswith("~"))]
+        return any((made := self.files(use)).verdict == "deny" and made.rule is None for use in uses)
 
     def paths(self, text: str, *, tilde: bool) -> list[str]:
         """Return what a path may mean, from every directory the script may be in."""
@@ -205,6 +215,9 @@ class Judgement:
             if len(words) > 1:
                 self.command(words[1:], part)
             return
+        for word in words[1:]:
+            if word.glob and word.known:
+                self.use("read", word)  # the shell lists folders for it
         decision = self.rule(words)
         if name.text in self.functions and decision.verdict != "deny":
             return

@@ -10,7 +10,9 @@ from typing import Literal
 from retinue.policy.shell.words import names
 from retinue.ports.tool import Op
 
-Role = Literal["plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap"]
+Role = Literal[
+    "plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap", "inert"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Program:
     """First arguments that do so."""
     skip: int = 0
     """Arguments of its own before the command, or before the files."""
+    instead: frozenset[str] = frozenset()
+    """Options that say what the arguments that `skip` counts would say."""
     files: Op | None = None
     """What it does to the files in its arguments."""
     last: Op | None = None
@@ -64,19 +68,26 @@ PROGRAMS: dict[str, Program] = _table(
         "nice": Program("wrap", values=names("-n --adjustment")),
         "ionice": Program("wrap", values=names("-c -n --class --classdata"), risks=names("-p -P -u --pid")),
         "stdbuf": Program("wrap", values=names("-i -o -e --input --output --error")),
-        "chrt taskset": Program("wrap", risks=names("-p --pid"), skip=1),
+        "chrt taskset": Program("wrap", values=names("-T -P -D"), risks=names("-p --pid"), skip=1),
         "command": Program("wrap"),
-        "exec": Program("wrap", values=names("-a")),
+        "exec": Program("wrap", values=names("-a"), risks=names("-c")),
         "env": Program(
-            "wrap", assigns=True, values=names("-u --unset -C --chdir"), risks=names("-S --split-string -C --chdir")
+            "wrap",
+            assigns=True,
+            values=names("-u --unset -C --chdir -a --argv0"),
+            risks=names("-S --split-string -C --chdir -i --ignore-environment -u --unset"),
         ),
         "xargs": Program(
             "xargs",
-            values=names("-I -n -P -L -s -d -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"),
+            values=names(
+                "-I -n -P -L -s -d -a -E --max-args --max-procs --max-chars --delimiter --arg-file --process-slot-var"
+            ),
             risks=names("-a --arg-file"),
         ),
         "sudo": Program(
-            "guard", values=names("-u -g -h -p -C -r -t -T -D -R -U --user --group --host --prompt --chdir --chroot")
+            "guard",
+            assigns=True,
+            values=names("-u -g -h -p -C -r -t -T -D -R -U --user --group --host --prompt --chdir --chroot"),
         ),
         "doas": Program("guard", values=names("-u -C")),
         "chroot": Program("guard", skip=1),
@@ -129,12 +140,14 @@ PROGRAMS: dict[str, Program] = _table(
             values=names("-e -f -m -A -B -C --include --exclude --exclude-dir --max-count"),
             risks=names("-f --file"),
             skip=1,
+            instead=names("-e --regexp -f --file"),
             files="read",
         ),
         "rg": Program(
             values=names("-e -g -t -T -m -A -B -C --glob --type --max-count"),
             risks=names("--pre --hostname-bin -f --file"),
             skip=1,
+            instead=names("-e --regexp -f --file --files --type-list"),
             files="read",
         ),
         "jq": Program(risks=names("-f --from-file -L"), values=names("--arg --argjson"), skip=1, files="read"),
@@ -145,19 +158,26 @@ PROGRAMS: dict[str, Program] = _table(
             files="read",
         ),
         "uniq xxd": Program(files="read", skip=0, last="write"),
+        "echo printf pwd which": Program("inert"),
         "date": Program(risks=names("-s --set")),
         "tree": Program(outputs=names("-o"), risks=names("-o"), files="read"),
-        "cat tac head tail wc nl ls dir od hexdump strings file stat md5sum sha1sum sha256sum sha512sum cksum diff cmp "
-        "comm cut paste column fold expand base64 du readlink realpath tsort rev": Program(
-            values=names("-n -c -d -f --lines --bytes"), files="read"
-        ),
-        "tee touch mkdir rmdir truncate mkfifo mknod": Program(
-            values=names("-s --size -m --mode -r -d"), files="write"
-        ),
-        "chmod chown chgrp": Program(skip=1, files="write"),
+        "head tail": Program(values=names("-n -c --lines --bytes"), files="read"),
+        "cut paste": Program(values=names("-b -c -d -f --delimiter --fields --bytes --characters"), files="read"),
+        "diff": Program(values=names("-U -C -I -x --unified --context --exclude"), files="read"),
+        "stat": Program(values=names("-c --format --printf"), files="read"),
+        "du": Program(values=names("-d -t -B --max-depth --threshold --block-size --exclude"), files="read"),
+        "cat tac wc nl ls dir od hexdump strings file md5sum sha1sum sha256sum sha512sum cksum cmp comm column fold "
+        "expand base64 readlink realpath tsort rev zcat bat": Program(files="read"),
+        "tee rmdir": Program(files="write"),
+        "touch": Program(values=names("-d -t --date"), files="write"),
+        "mkdir mkfifo mknod": Program(values=names("-m --mode"), files="write"),
+        "truncate": Program(values=names("-s --size"), files="write"),
+        "chmod chown chgrp gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd": Program(files="write"),
         "rm unlink shred": Program(files="delete"),
-        "cp ln install link": Program(values=names("-m -o -g -S"), files="read", last="write"),
-        "mv": Program(values=names("-S"), files="rename", last="write"),
+        "cp ln install link": Program(
+            values=names("-m -o -g -S"), outputs=names("-t --target-directory"), files="read", last="write"
+        ),
+        "mv": Program(values=names("-S"), outputs=names("-t --target-directory"), files="rename", last="write"),
         "dd": Program(files="write"),
     }
 )
@@ -194,13 +214,25 @@ GIT_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "remote": names("add set-url"),
     "worktree": names("add move"),
     "bundle": names("create"),
+    "bugreport": names("-o"),
+    "diagnose": names("-o"),
+    "update-index": names("--index-info --stdin"),
+    "interpret-trailers": names("--in-place"),
 }
 GIT_READS_CONFIG = names("--get --get-all --get-regexp --get-urlmatch --list -l get list")
-GIT_ASK = names(
-    "submodule config filter-branch filter-repo difftool mergetool daemon instaweb send-email svn p4 cvsserver "
-    "http-backend shell upload-pack receive-pack imap-send credential hook gui citool fast-import maintenance"
+GIT_PLAIN = names(
+    "add am apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap "
+    "check-ref-format checkout checkout-index cherry cherry-pick clean clone commit commit-graph commit-tree "
+    "count-objects describe diagnose diff diff-files diff-index diff-tree fast-export fetch for-each-ref format-patch "
+    "fsck gc grep hash-object help init interpret-trailers log ls-files ls-remote ls-tree merge merge-base merge-tree "
+    "mktag mktree mv name-rev notes pack-refs patch-id prune pull push range-diff read-tree rebase reflog remote "
+    "repack replace request-pull rerere reset restore rev-list rev-parse revert rm shortlog show show-branch show-ref "
+    "sparse-checkout stage stash status stripspace switch symbolic-ref tag update-index update-ref var verify-commit "
+    "verify-pack verify-tag version whatchanged worktree write-tree"
 )
-"""Subcommands that run programs or outlive the call."""
+"""Subcommands that run no programs but hooks; any other, also an alias, is asked."""
+GIT_PLACES = names("clone init fetch pull push ls-remote")
+"""Subcommands whose arguments may be folders elsewhere."""
 _VARIABLES = re.compile(
     r"PATH|IFS|CDPATH|(?:LD|DYLD|BASH|PROMPT|npm_config|NPM_CONFIG|LESS(?:OPEN|CLOSE)|FZF|RUSTC|RUBY|PERL5?|_?JAVA)_?\w*"
     r"|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS|REPL_\w+)"

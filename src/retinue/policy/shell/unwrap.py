@@ -12,12 +12,15 @@ from retinue.policy.shell.arguments import (
     find,
     git,
     plain_program,
+    protected_arguments,
     risky,
     split_options,
+    takes_next,
 )
 from retinue.policy.shell.judgement import Found, Judgement
 from retinue.policy.shell.programs import (
     EVALUATORS,
+    FREE,
     HARMLESS_SET,
     QUERIES,
     Program,
@@ -29,7 +32,7 @@ from retinue.policy.shell.script import Simple
 from retinue.policy.shell.words import Word, names, plain
 from retinue.schema.permission import Decision
 
-_SHELL_VALUES = names("--rcfile --init-file -o -O +o +O")
+_SHELL_VALUES = names("--rcfile --init-file")
 
 
 def unwrap(state: Judgement, words: Sequence[Word], part: Simple, decision: Decision) -> Found:
@@ -46,10 +49,14 @@ def unwrap(state: Judgement, words: Sequence[Word], part: Simple, decision: Deci
         for word in words[1:]:
             if risky_variable(word.text.partition("=")[0]) and "=" in word.text:
                 state.variable(word.text.partition("=")[0], Word(word.text.partition("=")[2]))
+            if not word.known and "=" not in word.lead:
+                call.risk("", "a variable whose name is only known when it runs")
     if name == "set" and not all(w.known and HARMLESS_SET.fullmatch(w.text) for w in words[1:]):
         call.risk("set", "it changes how the shell works")
     if known is not None:
         _ROLES[known.role](call)
+    elif name not in FREE:
+        protected_arguments(call)
     return found
 
 
@@ -71,7 +78,9 @@ def _wrap(call: Call) -> None:
             if token := risky(word, call.program.risks):
                 call.risk(token, f"{call.name} {token} runs a program, writes or looks elsewhere")
                 call.state.probe(call.words[index:])
-            index += word.text in call.program.values
+            index += takes_next(word, call.program.values)
+        elif word.text == "-":
+            call.risk("-i", f"{call.name} takes the environment away")
         elif call.program.assigns and re.match(r"\w+=", word.text):
             name, _, value = word.text.partition("=")
             if risky_variable(name):
@@ -96,7 +105,7 @@ def _opaque(call: Call) -> None:
 
 def _join(call: Call) -> None:
     """Its arguments are joined and run as a script."""
-    code = list(call.words[1:])
+    code = list(call.words[2 if call.words[1:2] == (plain("--"),) else 1 :])
     if call.name != "eval":
         options, code = split_options(call, call.program.values)
         check_options(call, options, frozenset(("",)))
@@ -120,7 +129,7 @@ def _shell(call: Call) -> None:
         if not text.startswith("--"):
             takes_code = takes_code or "c" in text
             reads_input = reads_input or "s" in text
-        index += text in _SHELL_VALUES or (not text.startswith("--") and text[-1] in "oO")
+        index += len(re.findall("[oO]", text)) if not text.startswith("--") else text in _SHELL_VALUES
     rest = words[index:]
     if takes_code and rest:
         _code(call, rest[0], rest[1:])
@@ -190,11 +199,16 @@ def _xargs(call: Call) -> None:
     index, marker = 1, ""
     while index < len(words) and words[index].known and words[index].text.startswith("-"):
         text = words[index].text
+        if text == "--":
+            index += 1
+            break
         if risky(words[index], call.program.risks):
             call.risk(text, f"xargs {text} reads its arguments from a file")
-        if text.startswith("-I"):
-            marker = text[2:] or (words[index + 1].text if index + 1 < len(words) else "")
-        index += 1 + (text in call.program.values)
+        takes = takes_next(words[index], call.program.values)
+        if found := re.match(r"-[^-]*?(?:I|i(?=$))|--replace=?", text):
+            given = text[found.end() :] or (words[index + 1].text if takes and index + 1 < len(words) else "")
+            marker = given or "{}"
+        index += 1 + takes
     inner = words[index:]
     if not inner:
         return
@@ -231,4 +245,5 @@ _ROLES: dict[Role, Callable[[Call], None]] = {
     "git": git,
     "cd": _cd,
     "trap": _trap,
+    "inert": lambda _: None,
 }

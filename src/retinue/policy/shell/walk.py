@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from retinue.policy.shell.evaluation import evaluates_unknown, evaluations
+from retinue.policy.shell.evaluation import evaluates_unknown, evaluations, named_variables
+from retinue.policy.shell.programs import risky_variable
 from retinue.policy.shell.script import Doubt, Part, Redirect, Scope, ScopeKind, Simple, parse
 from retinue.policy.shell.variables import Values, choices, written_values
 from retinue.policy.shell.words import OPENING, Word, decode, here_text, names, plain
@@ -70,6 +71,8 @@ class _Walker:
 
     def finish(self, root: "Node") -> tuple[Part, ...]:
         evaluated = evaluations(root)
+        named = sorted(name for name in named_variables(root, evaluated) if risky_variable(name))
+        self.parts += [Simple(assigns=((name, Word("", known=False)),)) for name in named]
         if evaluated:
             self.parts += [Doubt("quoted code that an evaluation may run", code=text) for text in self.dormant]
         if evaluates_unknown(root, evaluated):
