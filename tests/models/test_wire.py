@@ -1,4 +1,4 @@
-"""A conversation that one format began goes on in any other: after a handoff, a fallback, a change of model."""
+"""What all wire formats do alike; above all, a conversation that one began goes on in any other."""
 
 import json
 import re
@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from retinue.models.formats import FORMATS, load_format
+from retinue.models.wire import open_object
 from retinue.ports.model import Delta, Head, Request
 from retinue.schema.ids import CallId
 from retinue.schema.message import Call, Media, Outcome, Part, Text, Turn
@@ -173,3 +174,21 @@ def test_what_is_told_between_two_flushes_is_one_delta() -> None:
     reader.flush()
 
     assert deltas == [Delta(kind="thinking", text="Hm"), Delta(kind="text", text="ab")]
+
+
+FIELDS: dict[str, object] = {"model": "m", "reasoning": {"effort": "low", "summary": "auto"}, "text": {"schema": {}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        (b"{}", {}),
+        (b'{"seed":7}', {"seed": 7}),
+        (b'{"reasoning":{"summary":null}}', {"reasoning": {"effort": "low", "summary": None}}),
+        (b'{"reasoning":null}', {"reasoning": None}),
+        (b'{"model":{"a":1}}', {"model": {"a": 1}}),
+        (b'{"text":{"verbosity":"low"}}', {"text": {"schema": {}, "verbosity": "low"}}),
+    ],
+)
+def test_options_go_over_the_fields(options: bytes, changed: dict[str, object]) -> None:
+    assert msgspec.json.decode(open_object(FIELDS, options, ()) + b"}") == {**FIELDS, **changed}

@@ -13,26 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from retinue.models import failures
-from retinue.models.encode import (
-    BUDGETS,
-    EMPTY,
-    IMAGES,
-    Counts,
-    arguments,
-    encode,
-    media_note,
-    media_text,
-    opaque_for,
-    open_object,
-    outcome_text,
-    outcomes_of,
-    said,
-    tokens,
-    wire_id,
-    wire_name,
-)
-from retinue.models.wire import Format, Reader
+from retinue.models import failures, wire
 from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.agent import ReasoningEffort
 from retinue.schema.completion import Usage
@@ -89,7 +70,7 @@ class _Block(msgspec.Struct):
 class _Message(msgspec.Struct):
     content: list[_Block] = []
     stop_reason: str | None = None
-    usage: Counts | None = None
+    usage: wire.Counts | None = None
 
 
 class _Event(_Message):
@@ -106,7 +87,7 @@ class _Event(_Message):
 _event = msgspec.json.Decoder(_Event)
 
 
-class AnthropicReader(Reader):
+class AnthropicReader(wire.Reader):
     """Folds the events of one answer."""
 
     format = NAME
@@ -116,7 +97,7 @@ class AnthropicReader(Reader):
         self._blocks: dict[int, _Block] = {}
         self._pieces: dict[int, list[str]] = {}
         self._stop_reason: str | None = None
-        self._usage: Counts = {}
+        self._usage: wire.Counts = {}
 
     def feed(self, data: bytes) -> None:
         if data == b"[DONE]":
@@ -185,10 +166,10 @@ class AnthropicReader(Reader):
             case "thinking":
                 text = block.thinking + added
                 whole = {"type": "thinking", "thinking": text, "signature": block.signature}
-                yield Thinking(text=text, opaque=self._opaque(encode(whole)))
+                yield Thinking(text=text, opaque=self._opaque(wire.encode(whole)))
             case "redacted_thinking":
                 whole = {"type": "redacted_thinking", "data": block.data}
-                yield Thinking(text="", opaque=self._opaque(encode(whole)))
+                yield Thinking(text="", opaque=self._opaque(wire.encode(whole)))
             case "tool_use":
                 text = added if added.strip() else bytes(block.input).decode()
                 yield Call(id=CallId(""), tool=block.name, arguments=text, wire_id=block.id)
@@ -196,18 +177,18 @@ class AnthropicReader(Reader):
                 return
 
 
-def _usage(usage: Counts) -> Usage:
-    read, write = tokens(usage, "cache_read_input_tokens"), tokens(usage, "cache_creation_input_tokens")
+def _usage(usage: wire.Counts) -> Usage:
+    read, write = wire.tokens(usage, "cache_read_input_tokens"), wire.tokens(usage, "cache_creation_input_tokens")
     return Usage(
-        input=tokens(usage, "input_tokens") + read + write,
-        output=tokens(usage, "output_tokens"),
+        input=wire.tokens(usage, "input_tokens") + read + write,
+        output=wire.tokens(usage, "output_tokens"),
         cache_read=read,
         cache_write=write,
-        thinking=tokens(usage, "output_tokens_details", "thinking_tokens"),
+        thinking=wire.tokens(usage, "output_tokens_details", "thinking_tokens"),
     )
 
 
-class Anthropic(Format):
+class Anthropic(wire.Format):
     name = NAME
     _reader = AnthropicReader
     _path = "/v1/messages"
@@ -229,7 +210,7 @@ class Anthropic(Format):
             "temperature": min(head.temperature, 1.0) if samples and head.temperature is not None else None,
             "top_p": head.top_p if samples and head.temperature is None else None,
         }
-        data = open_object(fields, head.options, _OURS) + b',"messages":['
+        data = wire.open_object(fields, head.options, _OURS) + b',"messages":['
         removable = data.startswith(b'{"thinking":{"type":"enabled"')
         return Fragment(data, mark=data.index(b"}") + 2 if removable else -1)
 
@@ -240,9 +221,9 @@ class Anthropic(Format):
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         if turn.role == "assistant":
-            return Fragment(encode({"role": "assistant", "content": list(_assistant(turn, model))}))
-        blocks = [*map(_result, outcomes_of(turn)), *said(turn, _text, _media)] or [_text(EMPTY)]
-        data = encode({"role": "user", "content": blocks})
+            return Fragment(wire.encode({"role": "assistant", "content": list(_assistant(turn, model))}))
+        blocks = [*map(_result, wire.outcomes_of(turn)), *wire.said(turn, _text, _media)] or [_text(wire.EMPTY)]
+        data = wire.encode({"role": "user", "content": blocks})
         return Fragment(data, mark=len(data) - len("}]}"))
 
     def headers(self, key: str | None) -> Mapping[str, str]:
@@ -301,7 +282,7 @@ def _thinking(head: Head, can: _Abilities, room: int) -> Mapping[str, object] | 
     # Thinking within a budget can't be forced to call.
     if not wanted or head.tool_choice == "required":
         return None
-    tokens = max(budget or BUDGETS[head.reasoning_effort or "medium"], _SMALLEST_BUDGET)
+    tokens = max(budget or wire.BUDGETS[head.reasoning_effort or "medium"], _SMALLEST_BUDGET)
     # An answer must fit behind the thinking, and both in what the request may cost.
     tokens = tokens if tokens < room else room // 2
     return {"type": "enabled", "budget_tokens": tokens} if tokens >= _SMALLEST_BUDGET else None
@@ -311,9 +292,9 @@ def _effort(head: Head) -> ReasoningEffort | None:
     budget = head.thinking_budget
     if head.reasoning_effort is not None or budget is None:
         return head.reasoning_effort
-    if budget <= BUDGETS["low"]:
+    if budget <= wire.BUDGETS["low"]:
         return "low"
-    return "medium" if budget <= BUDGETS["medium"] else "high"
+    return "medium" if budget <= wire.BUDGETS["medium"] else "high"
 
 
 def _system_and_tools(head: Head, can: _Abilities) -> Mapping[str, object]:
@@ -356,8 +337,8 @@ def _text(text: str) -> Mapping[str, object]:
 
 
 def _result(outcome: Outcome) -> Mapping[str, object]:
-    text = outcome.text if outcome.status == "error" and outcome.text else outcome_text(outcome)
-    block: dict[str, object] = {"type": "tool_result", "tool_use_id": wire_id(outcome.call), "content": text}
+    text = outcome.text if outcome.status == "error" and outcome.text else wire.outcome_text(outcome)
+    block: dict[str, object] = {"type": "tool_result", "tool_use_id": wire.call_id(outcome.call), "content": text}
     if outcome.media:
         block["content"] = [_text(text), *map(_media, outcome.media)]
     if outcome.status != "ok":
@@ -370,28 +351,33 @@ def _assistant(turn: Turn, model: str) -> Iterator[object]:
     ended = False
     for part in turn.parts:
         match part:
-            case Thinking() if (block := opaque_for(part.opaque, NAME, model)) is not None:
+            case Thinking() if (block := wire.opaque_for(part.opaque, NAME, model)) is not None:
                 yield block
                 ended = False
                 continue
             case Text() if part.text.strip():
                 yield _text(part.text)
             case Media():
-                yield _text(media_note(part))
+                yield _text(wire.media_note(part))
             case Call():
-                given = msgspec.Raw(arguments(part.arguments))
-                yield {"type": "tool_use", "id": wire_id(part.id), "name": wire_name(part.tool), "input": given}
+                given = msgspec.Raw(wire.arguments(part.arguments))
+                yield {
+                    "type": "tool_use",
+                    "id": wire.call_id(part.id),
+                    "name": wire.tool_name(part.tool),
+                    "input": given,
+                }
             case _:
                 continue
         ended = True
     if not ended:
-        yield _text(EMPTY)
+        yield _text(wire.EMPTY)
 
 
 def _media(media: Media) -> Mapping[str, object]:
     source = {"type": "base64", "media_type": media.mime, "data": media.data}
-    if media.data is not None and media.mime in IMAGES:
+    if media.data is not None and media.mime in wire.IMAGES:
         return {"type": "image", "source": source}
     if media.data is not None and media.mime == "application/pdf":
         return {"type": "document", "source": source, "title": media.name or "file"}
-    return _text(media_text(media))
+    return _text(wire.media_text(media))

@@ -18,8 +18,8 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from retinue.models import neutral
-from retinue.models.encode import arguments, media_note, opaque_for, outcome_text
 from retinue.models.failures import classify, cut, redacted
+from retinue.models.wire import arguments, media_note, opaque_for, outcome_text
 from retinue.ports.model import Answer, Delta, Finish, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError

@@ -11,24 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from retinue.models import failures
-from retinue.models.encode import (
-    BUDGETS,
-    EMPTY,
-    Counts,
-    arguments,
-    encode,
-    media_text,
-    opaque_for,
-    open_object,
-    outcome_text,
-    outcomes_of,
-    said,
-    tokens,
-    wire_id,
-    wire_name,
-)
-from retinue.models.wire import Format, Reader, Told
+from retinue.models import failures, wire
 from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
@@ -95,14 +78,15 @@ class _Feedback(msgspec.Struct, frozen=True, rename="camel"):
 class _Chunk(msgspec.Struct, frozen=True, rename="camel"):
     candidates: Sequence[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
-    usage_metadata: Counts | None = None
+    usage_metadata: msgspec.Raw = _NOTHING
     error: object = None
 
 
 _chunk = msgspec.json.Decoder(_Chunk)
+_counts = msgspec.json.Decoder(wire.Counts | None)
 
 
-class GeminiReader(Reader):
+class GeminiReader(wire.Reader):
     """Folds the chunks of one answer."""
 
     format = NAME
@@ -110,18 +94,19 @@ class GeminiReader(Reader):
     def __init__(self, model: str, on_delta: OnDelta | None = None) -> None:
         super().__init__(model, on_delta)
         self._parts: list[Part] = []
-        self._kind: Told = "text"
+        self._kind: wire.Told = "text"
         self._pieces: list[str] = []
         self._finish = ""
         self._blocked = False
         self._why = ""
-        self._usage: Counts = {}
+        self._usage = _NOTHING
 
     def feed(self, data: bytes) -> None:
         chunk = self._decoded(_chunk, data)
         if chunk.error:
             raise failures.classify_event(data)
-        self._usage = chunk.usage_metadata or self._usage
+        if chunk.usage_metadata != _NOTHING:
+            self._usage = chunk.usage_metadata
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._finish, self._blocked = chunk.prompt_feedback.block_reason, True
         for candidate in (chunk.candidates or ())[:1]:
@@ -136,15 +121,15 @@ class GeminiReader(Reader):
         if self._finish in _MALFORMED:
             raise ModelError(f"the model could not finish a call ({self._finish}): {self._why}", transient=True)
         self._close(None)
-        parts = tuple(self._parts)
+        parts, usage = tuple(self._parts), self._decoded(_counts, bytes(self._usage))
         finish = "filtered" if self._blocked else _FINISHES.get(self._finish, "other")
         if finish == "stop" and any(isinstance(p, Call) for p in parts):
             finish = "calls"
-        return Answer(parts=parts, finish=finish, usage=_usage(self._usage), raw_finish=self._finish)
+        return Answer(parts=parts, finish=finish, usage=_usage(usage or {}), raw_finish=self._finish)
 
     def _take(self, part: _Part) -> None:
         signature = part.thought_signature
-        opaque = self._opaque(encode({"thoughtSignature": signature})) if signature else None
+        opaque = self._opaque(wire.encode({"thoughtSignature": signature})) if signature else None
         if (call := part.function_call) is not None:
             self._close(None)
             given = "{}" if call.args == _NOTHING else bytes(call.args).decode()
@@ -156,10 +141,10 @@ class GeminiReader(Reader):
         else:
             self._say("thinking" if part.thought else "text", part.text or "", opaque)
 
-    def _say(self, kind: Told, text: str, opaque: Opaque | None) -> None:
+    def _say(self, kind: wire.Told, text: str, opaque: Opaque | None) -> None:
         """Text goes on with the part before, but a signed piece stands alone.
 
-        A signature without text, as streams end with, belongs to what was said before it.
+        A signature without text, as streams end with, belongs to what was wire.said before it.
         """
         if not text:
             if opaque is not None:
@@ -182,17 +167,17 @@ class GeminiReader(Reader):
             self._parts.append(Thinking(text=text, opaque=opaque))
 
 
-def _usage(usage: Counts) -> Usage:
-    thoughts = tokens(usage, "thoughtsTokenCount")
+def _usage(usage: wire.Counts) -> Usage:
+    thoughts = wire.tokens(usage, "thoughtsTokenCount")
     return Usage(
-        input=tokens(usage, "promptTokenCount") + tokens(usage, "toolUsePromptTokenCount"),
-        output=tokens(usage, "candidatesTokenCount") + thoughts,
-        cache_read=tokens(usage, "cachedContentTokenCount"),
+        input=wire.tokens(usage, "promptTokenCount") + wire.tokens(usage, "toolUsePromptTokenCount"),
+        output=wire.tokens(usage, "candidatesTokenCount") + thoughts,
+        cache_read=wire.tokens(usage, "cachedContentTokenCount"),
         thinking=thoughts,
     )
 
 
-class Gemini(Format):
+class Gemini(wire.Format):
     name = NAME
     _reader = GeminiReader
     _content = b"parts"
@@ -208,13 +193,13 @@ class Gemini(Format):
             "toolConfig": {"functionCallingConfig": {"mode": _CHOICES[head.tool_choice]}} if tools else None,
             "generationConfig": _generation_config(head, model) or None,
         }
-        data = open_object(fields, head.options, _OURS)
+        data = wire.open_object(fields, head.options, _OURS)
         return Fragment(data + (b'"contents":[' if data == b"{" else b',"contents":['))
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         parts = _user_parts(turn, model) if turn.role == "user" else list(_model_parts(turn, model))
         role = "user" if turn.role == "user" else "model"
-        return Fragment(encode({"role": role, "parts": parts or [_text(EMPTY)]}))
+        return Fragment(wire.encode({"role": role, "parts": parts or [_text(wire.EMPTY)]}))
 
     def path(self, model: str, *, stream: bool) -> str:
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
@@ -248,29 +233,29 @@ def _thinking_config(head: Head, model: str) -> Mapping[str, object] | None:
         return None
     if _GENERATION_3.match(model):
         return {"thinkingLevel": head.reasoning_effort, "includeThoughts": True}
-    return {"thinkingBudget": BUDGETS[head.reasoning_effort], "includeThoughts": True}
+    return {"thinkingBudget": wire.BUDGETS[head.reasoning_effort], "includeThoughts": True}
 
 
 def _user_parts(turn: Turn, model: str) -> Sequence[Mapping[str, object]]:
     """Outcomes first; media that an older model can't take inside them come right after them all."""
-    outcomes, inside = outcomes_of(turn), _GENERATION_3.match(model) is not None
+    outcomes, inside = wire.outcomes_of(turn), _GENERATION_3.match(model) is not None
     beside = [] if inside else [_media(media) for outcome in outcomes for media in outcome.media]
     return [
         *({"functionResponse": _response(outcome, media=inside)} for outcome in outcomes),
         *beside,
-        *said(turn, _text, _media),
+        *wire.said(turn, _text, _media),
     ]
 
 
 def _response(outcome: Outcome, *, media: bool) -> Mapping[str, object]:
-    text, inner = outcome_text(outcome), dict[str, object]()
+    text, inner = wire.outcome_text(outcome), dict[str, object]()
     if media:
         files = [_media(m) for m in outcome.media]
         text = "\n".join([text, *(str(f["text"]) for f in files if "text" in f)])
         carried = [f for f in files if "text" not in f]
         inner = {"parts": carried} if carried else {}
     response = {"output" if outcome.status == "ok" else "error": text}
-    return {"id": wire_id(outcome.call), "name": wire_name(outcome.tool), "response": response, **inner}
+    return {"id": wire.call_id(outcome.call), "name": wire.tool_name(outcome.tool), "response": response, **inner}
 
 
 def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
@@ -285,8 +270,8 @@ def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
             case Media():
                 yield _media(part)
             case Call():
-                given = msgspec.Raw(arguments(part.arguments))
-                call = {"id": wire_id(part.id), "name": wire_name(part.tool), "args": given}
+                given = msgspec.Raw(wire.arguments(part.arguments))
+                call = {"id": wire.call_id(part.id), "name": wire.tool_name(part.tool), "args": given}
                 yield {"functionCall": call, **(signature or unsigned)}
                 unsigned = {}
             case _:
@@ -294,7 +279,7 @@ def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
 
 
 def _signature(part: Part, model: str) -> Mapping[str, object]:
-    kept = opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking | Call) else None
+    kept = wire.opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking | Call) else None
     return {} if kept is None else msgspec.json.decode(kept, type=dict[str, object])
 
 
@@ -305,4 +290,4 @@ def _text(text: str) -> Mapping[str, object]:
 def _media(media: Media) -> Mapping[str, object]:
     if media.data is not None and (media.mime in _IMAGES or _CARRIED.match(media.mime)):
         return {"inlineData": {"mimeType": media.mime, "data": media.data}}
-    return _text(media_text(media))
+    return _text(wire.media_text(media))

@@ -14,27 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from retinue.models import failures
-from retinue.models.encode import (
-    EMPTY,
-    IMAGES,
-    Counts,
-    arguments,
-    data_url,
-    encode,
-    media_note,
-    media_text,
-    opaque_for,
-    open_object,
-    openai_settings,
-    outcome_text,
-    outcomes_of,
-    said,
-    tokens,
-    wire_id,
-    wire_name,
-)
-from retinue.models.wire import Format, Reader
+from retinue.models import failures, wire
 from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.ids import CallId
@@ -90,7 +70,7 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: Counts | None = None
+    usage: wire.Counts | None = None
     error: object = None
 
 
@@ -114,7 +94,7 @@ class _OpenCall:
         self.arguments: list[str] = []
 
 
-class ChatReader(Reader):
+class ChatReader(wire.Reader):
     """Folds the chunks of one answer, or its one whole body."""
 
     format = NAME
@@ -130,7 +110,7 @@ class ChatReader(Reader):
         self._by_index: dict[int, _OpenCall] = {}
         self._finish: str | None = None
         self._done = False
-        self._usage: Counts = {}
+        self._usage: wire.Counts = {}
 
     def feed(self, data: bytes) -> None:
         if data == b"[DONE]":
@@ -145,7 +125,7 @@ class ChatReader(Reader):
             return
         choice = chunk.choices[0]
         if choice.error:
-            raise failures.classify_event(encode(choice))
+            raise failures.classify_event(wire.encode(choice))
         heard = choice.delta or choice.message
         if heard is not None:
             self._hear(heard)
@@ -233,7 +213,7 @@ class ChatReader(Reader):
         if isinstance(function.arguments, str):
             known.arguments.append(function.arguments)
         elif function.arguments is not None:
-            known.arguments.append(encode(function.arguments).decode())
+            known.arguments.append(wire.encode(function.arguments).decode())
 
     def _parts(self) -> Iterator[Part]:
         if self._thinking or self._details:
@@ -247,24 +227,24 @@ class ChatReader(Reader):
     def _kept(self) -> Opaque | None:
         """A list that goes back instead of the thinking, or the name of the field that the thinking came in."""
         kept = self._details or self._thinking_field
-        return self._opaque(encode(kept)) if kept else None
+        return self._opaque(wire.encode(kept)) if kept else None
 
 
-def _usage(usage: Counts) -> Usage:
-    sent = tokens(usage, "prompt_tokens")
+def _usage(usage: wire.Counts) -> Usage:
+    sent = wire.tokens(usage, "prompt_tokens")
     return Usage(
         input=sent,
         # Some leave reasoning out of what they call completion, but not out of the total.
-        output=max(tokens(usage, "completion_tokens"), tokens(usage, "total_tokens") - sent),
-        cache_read=tokens(usage, "prompt_tokens_details", "cached_tokens")
-        or tokens(usage, "prompt_cache_hit_tokens")
-        or tokens(usage, "cached_tokens"),
-        cache_write=tokens(usage, "prompt_tokens_details", "cache_write_tokens"),
-        thinking=tokens(usage, "completion_tokens_details", "reasoning_tokens"),
+        output=max(wire.tokens(usage, "completion_tokens"), wire.tokens(usage, "total_tokens") - sent),
+        cache_read=wire.tokens(usage, "prompt_tokens_details", "cached_tokens")
+        or wire.tokens(usage, "prompt_cache_hit_tokens")
+        or wire.tokens(usage, "cached_tokens"),
+        cache_write=wire.tokens(usage, "prompt_tokens_details", "cache_write_tokens"),
+        thinking=wire.tokens(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
-class OpenAIChat(Format):
+class OpenAIChat(wire.Format):
     name = NAME
     _reader = ChatReader
     _path = "/chat/completions"
@@ -272,7 +252,7 @@ class OpenAIChat(Format):
 
     def encode_head(self, head: Head, model: str) -> Fragment:
         fields = {
-            **openai_settings(head, model),
+            **wire.openai_settings(head, model),
             "tools": [
                 {
                     "type": "function",
@@ -287,42 +267,42 @@ class OpenAIChat(Format):
         if head.output_schema is not None:
             schema = {"name": "result", "schema": msgspec.Raw(head.output_schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-        system = encode({"role": "system", "content": head.system}) + b"," if head.system else b""
-        return Fragment(open_object(fields, head.options, _OURS) + b',"messages":[' + system)
+        system = wire.encode({"role": "system", "content": head.system}) + b"," if head.system else b""
+        return Fragment(wire.open_object(fields, head.options, _OURS) + b',"messages":[' + system)
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         if turn.role == "assistant":
-            return Fragment(encode(_assistant(turn, model)))
+            return Fragment(wire.encode(_assistant(turn, model)))
         *others, last = _user(turn, model)
-        data = b",".join(map(encode, (*others, last)))
+        data = b",".join(map(wire.encode, (*others, last)))
         # Before the end of the last user message's content, a string or a list.
         return Fragment(data, mark=len(data) - 2 if last["role"] == "user" else -1)
 
     def _add_tail(self, turns: list[bytes], request: Request, model: str) -> None:
         text, mark = request.tail, request.turns[-1].mark if request.turns else -1
         if mark < 0:
-            between = [encode(_BETWEEN)] if turns and _MISTRAL.match(model) else []
-            turns += [*between, encode({"role": "user", "content": text})]
+            between = [wire.encode(_BETWEEN)] if turns and _MISTRAL.match(model) else []
+            turns += [*between, wire.encode({"role": "user", "content": text})]
             return
         data = turns[-1]
-        more = encode(f"\n\n{text}")[1:-1] if data[mark : mark + 1] == b'"' else b"," + encode(_text(text))
+        more = wire.encode(f"\n\n{text}")[1:-1] if data[mark : mark + 1] == b'"' else b"," + wire.encode(_text(text))
         turns[-1] = data[:mark] + more + data[mark:]
 
 
 def _assistant(turn: Turn, model: str) -> Mapping[str, object]:
-    texts = [p.text if isinstance(p, Text) else media_note(p) for p in turn.parts if isinstance(p, Text | Media)]
+    texts = [p.text if isinstance(p, Text) else wire.media_note(p) for p in turn.parts if isinstance(p, Text | Media)]
     calls = [
         {
             "id": _id(p.id, model),
             "type": "function",
-            "function": {"name": wire_name(p.tool), "arguments": arguments(p.arguments).decode()},
+            "function": {"name": wire.tool_name(p.tool), "arguments": wire.arguments(p.arguments).decode()},
         }
         for p in turn.parts
         if isinstance(p, Call)
     ]
-    message: dict[str, object] = {"role": "assistant", "content": "".join(texts) or (None if calls else EMPTY)}
+    message: dict[str, object] = {"role": "assistant", "content": "".join(texts) or (None if calls else wire.EMPTY)}
     for part in turn.parts:
-        if isinstance(part, Thinking) and (kept := opaque_for(part.opaque, NAME, model)) is not None:
+        if isinstance(part, Thinking) and (kept := wire.opaque_for(part.opaque, NAME, model)) is not None:
             details = bytes(kept).startswith(b"[")
             message |= {"reasoning_details": kept} if details else {msgspec.json.decode(kept, type=str): part.text}
     if calls:
@@ -335,23 +315,23 @@ def _user(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
 
     A tool's message can hold text only, so its files follow in the user's.
     """
-    outcomes = outcomes_of(turn)
+    outcomes = wire.outcomes_of(turn)
     content: list[Mapping[str, object]] = []
     for outcome in outcomes:
-        yield {"role": "tool", "tool_call_id": _id(outcome.call, model), "content": outcome_text(outcome)}
+        yield {"role": "tool", "tool_call_id": _id(outcome.call, model), "content": wire.outcome_text(outcome)}
         if outcome.media:
             content += [_text(f"From the call of {outcome.tool}:"), *map(_media, outcome.media)]
-    content += said(turn, _text, _media)
+    content += wire.said(turn, _text, _media)
     if outcomes and content and _MISTRAL.match(model):
         yield _BETWEEN
     if content and all("text" in item for item in content):
         yield {"role": "user", "content": "\n\n".join(str(item["text"]) for item in content)}
     elif content or not outcomes:
-        yield {"role": "user", "content": content or EMPTY}
+        yield {"role": "user", "content": content or wire.EMPTY}
 
 
 def _id(call: CallId, model: str) -> str:
-    return hashlib.sha256(call.encode()).hexdigest()[:9] if _MISTRAL.match(model) else wire_id(call)
+    return hashlib.sha256(call.encode()).hexdigest()[:9] if _MISTRAL.match(model) else wire.call_id(call)
 
 
 def _text(text: str) -> Mapping[str, object]:
@@ -359,8 +339,8 @@ def _text(text: str) -> Mapping[str, object]:
 
 
 def _media(media: Media) -> Mapping[str, object]:
-    if media.data is not None and media.mime in IMAGES:
-        return {"type": "image_url", "image_url": {"url": data_url(media)}}
+    if media.data is not None and media.mime in wire.IMAGES:
+        return {"type": "image_url", "image_url": {"url": wire.data_url(media)}}
     if media.data is not None and media.mime == "application/pdf":
-        return {"type": "file", "file": {"filename": media.name or "file", "file_data": data_url(media)}}
-    return _text(media_text(media))
+        return {"type": "file", "file": {"filename": media.name or "file", "file_data": wire.data_url(media)}}
+    return _text(wire.media_text(media))

@@ -11,27 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from retinue.models import failures
-from retinue.models.encode import (
-    EMPTY,
-    IMAGES,
-    Counts,
-    arguments,
-    data_url,
-    encode,
-    media_note,
-    media_text,
-    opaque_for,
-    open_object,
-    openai_settings,
-    outcome_text,
-    outcomes_of,
-    said,
-    tokens,
-    wire_id,
-    wire_name,
-)
-from retinue.models.wire import Format, Reader, Told
+from retinue.models import failures, wire
 from retinue.ports.model import Answer, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.ids import CallId
@@ -54,7 +34,7 @@ _OURS = frozenset(
 )
 _NEVER_REASONS = re.compile(r"(?:.*/)?(?:gpt-[34]|chatgpt-|.*-chat-latest$)")
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "filtered"}
-_TEXT_DELTAS: Mapping[str, Told] = {
+_TEXT_DELTAS: Mapping[str, wire.Told] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "text",
     "response.reasoning_summary_text.delta": "thinking",
@@ -87,7 +67,7 @@ class _Details(msgspec.Struct, frozen=True):
 class _Response(msgspec.Struct, frozen=True):
     status: str | None = "completed"
     output: Sequence[msgspec.Raw] = ()
-    usage: Counts | None = None
+    usage: wire.Counts | None = None
     error: object = None
     incomplete_details: _Details | None = None
 
@@ -107,7 +87,7 @@ _item = msgspec.json.Decoder(_Item)
 _whole = msgspec.json.Decoder(_Response)
 
 
-class ResponsesReader(Reader):
+class ResponsesReader(wire.Reader):
     """Folds the events of one answer. Items count when they are done; deltas are for who watches."""
 
     format = NAME
@@ -145,7 +125,7 @@ class ResponsesReader(Reader):
         """
         response = self._end
         if response is not None and response.error:
-            raise failures.classify_event(encode(response))
+            raise failures.classify_event(wire.encode(response))
         if response is None or response.status == "failed":
             raise failures.cut()
         raws = response.output or [self._items[index] for index in sorted(self._items)]
@@ -168,7 +148,7 @@ class ResponsesReader(Reader):
                 yield Thinking(text=text, opaque=self._opaque(_without_status(raw)) if kept else None)
             case "message":
                 text = "".join(c.text or c.refusal for c in item.content or ())
-                phase = self._opaque(encode({"phase": item.phase})) if item.phase else None
+                phase = self._opaque(wire.encode({"phase": item.phase})) if item.phase else None
                 if text:
                     yield Text(text=text, opaque=phase)
             case "function_call":
@@ -185,23 +165,23 @@ def _finish(status: str, reason: str, parts: Sequence[Part]) -> Finish:
     return "calls" if any(isinstance(p, Call) for p in parts) else "stop"
 
 
-def _usage(usage: Counts) -> Usage:
+def _usage(usage: wire.Counts) -> Usage:
     return Usage(
-        input=tokens(usage, "input_tokens"),
-        output=tokens(usage, "output_tokens"),
-        cache_read=tokens(usage, "input_tokens_details", "cached_tokens"),
-        cache_write=tokens(usage, "input_tokens_details", "cache_write_tokens"),
-        thinking=tokens(usage, "output_tokens_details", "reasoning_tokens"),
+        input=wire.tokens(usage, "input_tokens"),
+        output=wire.tokens(usage, "output_tokens"),
+        cache_read=wire.tokens(usage, "input_tokens_details", "cached_tokens"),
+        cache_write=wire.tokens(usage, "input_tokens_details", "cache_write_tokens"),
+        thinking=wire.tokens(usage, "output_tokens_details", "reasoning_tokens"),
     )
 
 
 def _without_status(raw: msgspec.Raw) -> bytes:
     item = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     item.pop("status", None)
-    return encode(item)
+    return wire.encode(item)
 
 
-class OpenAIResponses(Format):
+class OpenAIResponses(wire.Format):
     name = NAME
     _reader = ResponsesReader
     _path = "/responses"
@@ -210,7 +190,7 @@ class OpenAIResponses(Format):
         effort, schema = head.reasoning_effort, head.output_schema
         form = {"type": "json_schema", "name": "result", "strict": False, "schema": msgspec.Raw(schema or b"{}")}
         fields = {
-            **openai_settings(head, model),
+            **wire.openai_settings(head, model),
             "store": False,
             "instructions": head.system or None,
             "tools": [
@@ -229,43 +209,43 @@ class OpenAIResponses(Format):
             "reasoning": None if effort is None else {"effort": effort, "summary": "auto"},
             "text": None if schema is None else {"format": form},
         }
-        return Fragment(open_object(fields, head.options, _OURS) + b',"input":[')
+        return Fragment(wire.open_object(fields, head.options, _OURS) + b',"input":[')
 
     def encode_turn(self, turn: Turn, model: str) -> Fragment:
         items = _user_items(turn) if turn.role == "user" else _assistant_items(turn, model)
-        return Fragment(b",".join(map(encode, items)))
+        return Fragment(b",".join(map(wire.encode, items)))
 
     def _add_tail(self, turns: list[bytes], request: Request, model: str) -> None:
-        turns.append(encode(_message("user", [_input_text(request.tail)])))
+        turns.append(wire.encode(_message("user", [_input_text(request.tail)])))
 
 
 def _user_items(turn: Turn) -> Iterator[Mapping[str, object]]:
-    for outcome in outcomes_of(turn):
-        yield {"type": "function_call_output", "call_id": wire_id(outcome.call), "output": _output(outcome)}
-    content = said(turn, _input_text, _media)
+    for outcome in wire.outcomes_of(turn):
+        yield {"type": "function_call_output", "call_id": wire.call_id(outcome.call), "output": _output(outcome)}
+    content = wire.said(turn, _input_text, _media)
     if content or not turn.parts:
-        yield _message("user", content or [_input_text(EMPTY)])
+        yield _message("user", content or [_input_text(wire.EMPTY)])
 
 
 def _assistant_items(turn: Turn, model: str) -> Iterator[object]:
     """Reasoning goes back only in front of what it led to: alone, the API refuses it."""
     pending: list[msgspec.Raw] = []
     for part in turn.parts:
-        kept = opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking) else None
+        kept = wire.opaque_for(part.opaque, NAME, model) if isinstance(part, Text | Thinking) else None
         match part:
             case Thinking():
                 pending += [kept] if kept is not None else []
                 continue
             case Call():
-                text = arguments(part.arguments).decode()
+                text = wire.arguments(part.arguments).decode()
                 item = {
                     "type": "function_call",
-                    "call_id": wire_id(part.id),
-                    "name": wire_name(part.tool),
+                    "call_id": wire.call_id(part.id),
+                    "name": wire.tool_name(part.tool),
                     "arguments": text,
                 }
             case Text() | Media():
-                text = part.text if isinstance(part, Text) else media_note(part)
+                text = part.text if isinstance(part, Text) else wire.media_note(part)
                 phase = {} if kept is None else msgspec.json.decode(kept, type=dict[str, str])
                 item = {**_message("assistant", [{"type": "output_text", "text": text}]), **phase}
             case Outcome():
@@ -276,7 +256,7 @@ def _assistant_items(turn: Turn, model: str) -> Iterator[object]:
 
 
 def _output(outcome: Outcome) -> str | Sequence[Mapping[str, object]]:
-    text = outcome_text(outcome)
+    text = wire.outcome_text(outcome)
     return [_input_text(text), *map(_media, outcome.media)] if outcome.media else text
 
 
@@ -289,8 +269,8 @@ def _input_text(text: str) -> Mapping[str, object]:
 
 
 def _media(media: Media) -> Mapping[str, object]:
-    if media.data is not None and media.mime in IMAGES:
-        return {"type": "input_image", "image_url": data_url(media)}
+    if media.data is not None and media.mime in wire.IMAGES:
+        return {"type": "input_image", "image_url": wire.data_url(media)}
     if media.data is not None and media.mime == "application/pdf":
-        return {"type": "input_file", "filename": media.name or "file", "file_data": data_url(media)}
-    return _input_text(media_text(media))
+        return {"type": "input_file", "filename": media.name or "file", "file_data": wire.data_url(media)}
+    return _input_text(wire.media_text(media))
