@@ -90,6 +90,31 @@ async def test_a_command_with_wildcards_is_granted_as_that_exact_call_only(tmp_p
         assert grant.exact is not None
 
 
+@pytest.mark.spec("PERM-05", "ASK-03")
+@pytest.mark.parametrize("name", ["one", "o*e"])
+async def test_an_approval_covers_the_file_that_was_shown_and_not_where_a_link_leads_later(
+    tmp_path: Path, name: str
+) -> None:
+    """Of a name with wildcards the exact call is approved, else the file."""
+    definition = agent("worker", "write", permissions=Permissions(default="ask"))
+    script = [call("write", path="link/new.txt", content="hi"), "Done."]
+    link, one, two = (tmp_path / "workspace" / folder for folder in ("link", name, "two"))
+    async with scripted_app(tmp_path, script, agents=[definition]) as app:
+        one.mkdir()
+        two.mkdir()
+        link.symlink_to(one)
+        thread = await app.start("worker", "go")
+        shown = await next_question(app, thread)
+        link.unlink()
+        link.symlink_to(two)
+        await answer(app, shown.id, Reply(scope="thread"))
+
+        await next_question(app, thread, shown)
+
+        assert not (two / "new.txt").exists()
+        assert [(g.pattern, bool(g.exact)) for g in await grants(app)] == [(str(one / "new.txt"), "*" in name)]
+
+
 async def test_a_reply_must_fit_the_question_and_an_answered_one_is_closed(tmp_path: Path) -> None:
     ask = call("request_user_input", prompt="Who?")
     async with scripted_app(tmp_path, [ask, "Hello {{last_outcome}}."], agents=[agent("worker")]) as app:

@@ -7,10 +7,9 @@ and the user's grants, as a thread in this workspace would.
 import os
 from pathlib import Path
 
-import msgspec
-
 from retinue.app.retinue import Retinue
 from retinue.app.threads import read_log
+from retinue.app.views import resource_of
 from retinue.definition.toolnames import canonical
 from retinue.policy.calls import Authority, judge_call
 from retinue.policy.files import Place
@@ -75,33 +74,21 @@ async def approved(app: Retinue, tenant: Tenant = DEFAULT_TENANT) -> dict[str, l
 async def _approved_in(app: Retinue, thread: ThreadId) -> list[tuple[str, Approved]]:
     asked: dict[QuestionId, QuestionAsked] = {}
     found: list[tuple[str, Approved]] = []
-    definition, workspace = None, ""
+    definition = None
     for _, event in await read_log(app.engine.runtime.store, thread):
         match event:
-            case ThreadStarted():
-                definition, workspace = event.pin.definition, event.workspace
-            case SegmentStarted():
+            case ThreadStarted() | SegmentStarted():
                 definition = event.pin.definition
             case QuestionAsked(kind="permission"):
                 asked[event.id] = event
             case QuestionSettled(status="answered") if event.id in asked and event.scope != "deny" and definition:
                 question = asked[event.id]
-                resource = await resource_of_call(app, definition, workspace, question)
+                resource = next(iter(question.resources), "") or resource_of(question.arguments or "")
                 call = Approved(tool=question.tool or "", resource=resource, decision=question.decision)
                 found.append((definition.id, call))
             case _:
                 pass
     return found
-
-
-async def resource_of_call(app: Retinue, definition: AgentDefinition, workspace: str, asked: QuestionAsked) -> str:
-    """What the rules saw of a call: its command, path, URL; empty when the tool is gone."""
-    toolbox = await app.engine.runtime.toolbox.tools(definition, workspace)
-    tool = asked.tool or ""
-    if tool not in toolbox:
-        return ""
-    resource = toolbox[tool].resource(msgspec.json.decode(asked.arguments or "{}", type=dict[str, object]))
-    return os.path.realpath(Path(workspace) / resource) if tool in _FILES else resource
 
 
 def absolute_pattern(tool: str, pattern: str, workspace: str) -> str:

@@ -10,10 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from retinue.app.permissions import absolute_pattern, resource_of_call
+from retinue.app.permissions import absolute_pattern
 from retinue.app.retinue import Retinue
 from retinue.policy.patterns import matches
-from retinue.policy.rules import call_digest
 from retinue.policy.suggest import remember
 from retinue.ports.memory import Grant
 from retinue.runtime import attachments
@@ -126,7 +125,8 @@ async def answer(
         raise UsageError(f"this question wants {asked.kind}, not a file")
     fitting(asked, value, scope)
     if asked.kind == "permission" and reply.scope in ("thread", "always"):
-        for grant in await _grants(app, project(await app.engine.log(thread)), asked, reply):
+        now = runtime.clock.now()
+        for grant in _grants(project(await app.engine.log(thread)), asked, reply, now):
             await runtime.grants.add(grant)
     return await app.engine.answer(question, value, tenant=tenant, scope=scope, pattern=reply.pattern, by=by)
 
@@ -144,16 +144,15 @@ def _kept(app: Retinue, thread: ThreadId, reply: Reply) -> str:
     return attachments.store(runtime.files(thread), source.name, source.read_bytes(), at=runtime.clock.now()).path
 
 
-async def _grants(app: Retinue, state: State, asked: QuestionAsked, reply: Reply) -> list[Grant]:
+def _grants(state: State, asked: QuestionAsked, reply: Reply, now: float) -> list[Grant]:
     """What later calls are covered: the same resource, or what the pattern says; in bash, each command that was asked.
 
-    A resource with wildcards of its own would cover more than the person saw, so
-    the grant then binds to the exact call.
+    They bind to what was shown, wherever a link leads by now. A resource with wildcards
+    of its own would cover more than the person saw, so the grant then binds to the exact call.
     """
-    definition, workspace = state.pin.definition, state.thread.workspace
-    tool, arguments = asked.tool or "", asked.arguments or "{}"
-    resources = [c.command for c in asked.decision.commands if c.verdict == "ask"] if asked.decision else []
-    resources = resources or [await resource_of_call(app, definition, workspace, asked)]
+    tool, workspace = asked.tool or "", state.thread.workspace
+    commands = tuple(c.command for c in asked.decision.commands if c.verdict == "ask") if asked.decision else ()
+    resources = commands or asked.resources or ("",)
 
     def grant(pattern: str, exact: str | None = None) -> Grant:
         return Grant(
@@ -162,8 +161,8 @@ async def _grants(app: Retinue, state: State, asked: QuestionAsked, reply: Reply
             tool=tool,
             pattern=pattern,
             exact=exact,
-            definition_hash=definition.hash,
-            created_at=app.engine.runtime.clock.now(),
+            definition_hash=state.pin.definition.hash,
+            created_at=now,
             question=asked.id,
         )
 
@@ -172,5 +171,5 @@ async def _grants(app: Retinue, state: State, asked: QuestionAsked, reply: Reply
         if not any(matches(pattern, resource) for resource in resources):
             raise UsageError(f"{reply.pattern!r} does not match {' or '.join(map(repr, resources))}")
         return [grant(pattern)]
-    digest = call_digest(tool, arguments, definition.hash)
-    return [grant(r, None if r and not {"*", "?"} & {*r} else digest) for r in resources]
+    exact = asked.digest or asked.id  # of a question without one, only the answer itself counts
+    return [grant(r, None if r and not {"*", "?"} & {*r} else exact) for r in resources]

@@ -27,6 +27,10 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
     preview: str | None = None
     """A diff or another picture of the effect."""
     decision: Decision | None = None
+    resources: tuple[str, ...] = ()
+    """What the call was seen to be about: the files it leads to, links followed, else its command, URL or query."""
+    digest: str = ""
+    """Of the call, the definition and those files: what an approval binds to."""
 
 
 class QuestionSettled(Event, frozen=True, kw_only=True, tag="question.settled"):
