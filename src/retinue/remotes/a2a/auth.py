@@ -2,12 +2,16 @@
 
 Values are `$NAME`s that the operator allows for the agent's origin, so a definition from
 anywhere can't send a secret elsewhere; `$$` and `!!` stand for `$` and `!`. Credentials go
-to the origin of the card (of the interface, when the card is inline) and to nobody else.
+to the origin of the card (of the interface, when the card is inline) and to nobody else:
+a client's secret goes where the definition gets tokens, and the operator allows it there. Google's
+go to Google without being asked about, elsewhere as if they were a variable.
 """
 
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -15,14 +19,17 @@ import msgspec
 from a2a.types.a2a_pb2 import AgentCard
 
 from retinue.net.client import GuardedClient
-from retinue.policy.network import same_origin
-from retinue.remotes.a2a.oauth import OAuth, Tokens
+from retinue.policy.network import Origin, parse, same_origin
+from retinue.remotes.a2a.oauth import OAuth
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import SettingsError
 
 Secret = Callable[[str, str], str | None]
 """The value of a variable for an origin's URL; None when it is not set. Raises where the operator does not allow it."""
-_RETRIES = 2
+Headers = Callable[[int], Awaitable[Mapping[str, str]]]
+"""The headers to send, told how often this request was refused: fresh ones from the first time on."""
+RETRIES = 2
+_GOOGLE = (".googleapis.com",)
 
 
 class Auth(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +54,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
 class Credentials(httpx.Auth):
     """Adds headers to requests for one origin, and renews them when they are refused."""
 
-    def __init__(self, url: str, headers: "Headers") -> None:
+    def __init__(self, url: str, headers: Headers) -> None:
         self._url = url
         self._headers = headers
 
@@ -55,68 +62,72 @@ class Credentials(httpx.Auth):
         if not same_origin(self._url, str(request.url)):
             yield request
             return
-        for attempt in range(_RETRIES + 1):
+        for attempt in range(RETRIES + 1):
             request.headers.update(await self._headers(attempt))
             response = yield request
             if response.status_code not in (401, 403):
                 return
 
 
-Headers = Callable[[int], Awaitable[Mapping[str, str]]]
-"""The headers to send, told how often this request was refused: fresh ones from the first time on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """What signing in needs of the installation."""
 
+    secret: Secret
+    tokens: Path
+    """The folder of OAuth2's tokens."""
+    client: GuardedClient
 
-def headers_of(
-    definition: AgentDefinition, url: str, card: AgentCard | None, secret: Secret, tokens: Tokens, client: GuardedClient
-) -> Headers | None:
-    """How to sign in to `url`; None when the definition has no `auth`."""
-    if definition.auth is None:
-        return None
-    auth = _read(definition, lambda text: _value(text, url, secret, definition.id))
-    match auth.type:
-        case "apiKey":
-            return _fixed({auth.name: auth.key})
-        case "http":
-            return _fixed({"Authorization": _http(auth)})
-        case "oauth":
-            return OAuth(definition.id, auth, url, card, tokens, client).headers
-        case "google-credentials":
-            return _Google(auth.scopes, client).headers
+    def headers(self, definition: AgentDefinition, url: str, card: AgentCard | None) -> Headers | None:
+        """How to sign in to `url`; None when the definition has no `auth`."""
+        if definition.auth is None:
+            return None
+        auth = self._auth(definition, url)
+        match auth.type:
+            case "apiKey":
+                return _fixed({auth.name: auth.key})
+            case "http":
+                return _fixed({"Authorization": _http(auth)})
+            case "oauth":
+                return self.oauth(definition, url, card).headers
+            case "google-credentials":
+                origin = parse(url)
+                if not (isinstance(origin, Origin) and origin.host.endswith(_GOOGLE)):
+                    self.secret(auth.type, url)
+                return _Google(auth.scopes, self.client).headers
 
+    def oauth(self, definition: AgentDefinition, url: str, card: AgentCard | None) -> OAuth:
+        auth = self._auth(definition, url)
+        if auth.type != "oauth":
+            raise SettingsError(f"{definition.id} has no OAuth2 to sign in with")
+        return OAuth(definition.id, auth, url, card, self.tokens, self.client)
 
-def oauth_of(
-    definition: AgentDefinition, url: str, card: AgentCard | None, secret: Secret, tokens: Tokens, client: GuardedClient
-) -> OAuth:
-    auth = _read(definition, lambda text: _value(text, url, secret, definition.id)) if definition.auth else None
-    if auth is None or auth.type != "oauth":
-        raise SettingsError(f"{definition.id} has no OAuth2 to sign in with")
-    return OAuth(definition.id, auth, url, card, tokens, client)
+    def _auth(self, definition: AgentDefinition, url: str) -> Auth:
+        said = definition.auth or {}
+        given: dict[str, object] = {}
+        for name, value in said.items():
+            place = str(said.get("token_url") or url) if name == "client_secret" else url
+            is_text = isinstance(value, str) and name != "type"
+            given[name] = self._value(str(value), place, definition.id) if is_text else value
+        if isinstance(given.get("scopes"), str):
+            given["scopes"] = str(given["scopes"]).split()
+        try:
+            return msgspec.convert(given, Auth, strict=False)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"auth of {definition.id} does not fit: {error}") from None
 
-
-def _read(definition: AgentDefinition, fill: Callable[[str], str]) -> Auth:
-    given = {
-        name: fill(v) if isinstance(v, str) and name != "type" else v for name, v in (definition.auth or {}).items()
-    }
-    if isinstance(given.get("scopes"), str):
-        given["scopes"] = str(given["scopes"]).split()
-    try:
-        return msgspec.convert(given, Auth, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"auth of {definition.id} does not fit: {error}") from None
-
-
-def _value(text: str, url: str, secret: Secret, agent: str) -> str:
-    if text.startswith(("$$", "!!")):
-        return text[1:]
-    if text.startswith("!"):
-        raise SettingsError(f"auth of {agent}: commands are not run; name a variable as $NAME")
-    if not text.startswith("$"):
-        return text
-    name = text[1:].strip("{}")
-    value = secret(name, url)
-    if value is None:
-        raise SettingsError(f"auth of {agent}: the variable {name} is not set")
-    return value
+    def _value(self, text: str, url: str, agent: str) -> str:
+        if text.startswith(("$$", "!!")):
+            return text[1:]
+        if text.startswith("!"):
+            raise SettingsError(f"auth of {agent}: commands are not run; name a variable as $NAME")
+        if not text.startswith("$"):
+            return text
+        name = text[1:].strip("{}")
+        value = self.secret(name, url)
+        if value is None:
+            raise SettingsError(f"auth of {agent}: the variable {name} is not set")
+        return value
 
 
 def _http(auth: Auth) -> str:
@@ -144,10 +155,8 @@ class _Google:
 
     async def headers(self, refused: int) -> Mapping[str, str]:
         if refused or not self._token:
-            self._token = await asyncio.to_thread(self._fetch, asyncio.get_running_loop())
+            from retinue.remotes.a2a.google import access_token
+
+            loop = asyncio.get_running_loop()
+            self._token = await asyncio.to_thread(access_token, self._scopes, self._client, loop)
         return {"Authorization": f"Bearer {self._token}"}
-
-    def _fetch(self, loop: asyncio.AbstractEventLoop) -> str:
-        from retinue.remotes.a2a.google import access_token
-
-        return access_token(self._scopes, self._client, loop)

@@ -22,10 +22,9 @@ from retinue.net.client import GuardedClient
 from retinue.net.decoding import FetchFailed
 from retinue.net.settings import NetworkSettings
 from retinue.net.transport import guarded_transport
-from retinue.remotes.a2a.auth import Credentials, Headers, Secret, headers_of, oauth_of
-from retinue.remotes.a2a.oauth import Tokens
+from retinue.remotes.a2a.auth import RETRIES, Credentials, Keys, Secret
 from retinue.schema.agent import AgentDefinition
-from retinue.schema.errors import Denied, ModelError
+from retinue.schema.errors import Denied, ModelError, SettingsError
 
 WELL_KNOWN = "/.well-known/agent-card.json"
 _OLD = "/.well-known/agent.json"
@@ -47,7 +46,7 @@ class Connections:
             network: What the operator allows.
             secret: Variables that may be sent, by name and URL.
         """
-        self._cards, self._tokens = folder / "cards", Tokens(folder / "tokens")
+        self._cards, self._tokens = folder / "cards", folder / "tokens"
         self._network, self._secret = network, secret
         self._guarded: GuardedClient | None = None
         self._open: dict[str, Connection] = {}
@@ -86,9 +85,11 @@ class Connections:
 
     async def sign_in(self, definition: AgentDefinition, show: Callable[[str], None]) -> None:
         """With a person in front of it; only OAuth2 needs one."""
-        card = await self.card(definition)
-        url = _home(definition, card)
-        await oauth_of(definition, url, card, self._secret, self._tokens, await self._net()).sign_in(show)
+        try:
+            card = await self.card(definition)
+        except SettingsError:
+            card = self.known(definition)  # the card wants the sign-in too
+        await (await self._keys()).oauth(definition, _home(definition, card), card).sign_in(show)
 
     async def close(self) -> None:
         for held in self._open.values():
@@ -97,12 +98,17 @@ class Connections:
             await self._guarded.__aexit__()
 
     async def _fetch(self, definition: AgentDefinition) -> bytes:
-        url = card_url(definition)
+        url, plain = card_url(definition), {"Accept": "application/json"}
         client = await self._net()
         try:
-            answer = await client.fetch("GET", url, headers={"Accept": "application/json"})
-            if answer.status in (401, 403) and (headers := await self._headers(definition, None)) is not None:
-                answer = await client.fetch("GET", url, headers={**await headers(0), "Accept": "application/json"})
+            answer = await client.fetch("GET", url, headers=plain)
+            for refused in range(RETRIES):
+                if answer.status not in (401, 403):
+                    break
+                known = self.known(definition)
+                if (headers := (await self._keys()).headers(definition, _home(definition, known), known)) is None:
+                    break
+                answer = await client.fetch("GET", url, headers={**await headers(refused), **plain})
             if answer.status == 404 and url.endswith(WELL_KNOWN):
                 answer = await client.fetch("GET", url.removesuffix(WELL_KNOWN) + _OLD)
         except FetchFailed as error:
@@ -120,8 +126,8 @@ class Connections:
         return answer.body
 
     async def _client(self, definition: AgentDefinition, card: AgentCard) -> Client:
-        headers = await self._headers(definition, card)
         url = _home(definition, card)
+        headers = (await self._keys()).headers(definition, url, card)
         http = httpx.AsyncClient(
             transport=guarded_transport(httpx, await self._net()),
             auth=Credentials(url, headers) if headers else None,
@@ -136,9 +142,8 @@ class Connections:
             await http.aclose()
             raise ModelError(f"{definition.id} speaks neither JSON-RPC nor HTTP+JSON: {error}") from None
 
-    async def _headers(self, definition: AgentDefinition, card: AgentCard | None) -> Headers | None:
-        url = _home(definition, card)
-        return headers_of(definition, url, card, self._secret, self._tokens, await self._net())
+    async def _keys(self) -> Keys:
+        return Keys(secret=self._secret, tokens=self._tokens, client=await self._net())
 
     async def _net(self) -> GuardedClient:
         if self._guarded is None:

@@ -4,7 +4,6 @@ Agents use the tokens that are there and renew them. Only a person can sign in:
 `retinue agents sign-in AGENT` opens the page and waits for the browser to come back.
 """
 
-import asyncio
 import base64
 import secrets
 import time
@@ -12,16 +11,19 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 from a2a.types.a2a_pb2 import AgentCard
 
 from retinue.net.client import GuardedClient
-from retinue.schema.errors import SettingsError
+from retinue.net.decoding import FetchFailed
+from retinue.remotes.callback import Callback
+from retinue.remotes.private import write_private
+from retinue.schema.errors import Denied, SettingsError
 
 _SIGN_IN_SECONDS = 300.0
-_DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nDone. You can close this page.\n"
+_FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
 
 
 class Settings(Protocol):
@@ -53,40 +55,23 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
     expires_in: float | None = None
 
 
-class Tokens:
-    """One file for each agent and client."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, name: str) -> Kept | None:
-        try:
-            return msgspec.json.decode((self._folder / name).read_bytes(), type=Kept)
-        except (OSError, msgspec.DecodeError):
-            return None
-
-    def write(self, name: str, kept: Kept) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = self._folder / f".{name}.{secrets.token_hex(4)}"
-        partial.touch(mode=0o600)
-        partial.write_bytes(msgspec.json.encode(kept))
-        partial.rename(self._folder / name)
-
-
 class OAuth:
+    """Tokens of one agent, by its address, its client and the place that its definition renews them at."""
+
     def __init__(
-        self, agent: str, auth: Settings, url: str, card: AgentCard | None, tokens: Tokens, client: GuardedClient
+        self, agent: str, auth: Settings, url: str, card: AgentCard | None, folder: Path, client: GuardedClient
     ) -> None:
-        self._agent, self._auth, self._tokens, self._client = agent, auth, tokens, client
-        self._name = sha256(f"{url} {auth.client_id}".encode()).hexdigest() + ".json"
+        self._agent, self._auth, self._client = agent, auth, client
+        self._file = folder / (sha256(f"{url} {auth.client_id} {auth.token_url}".encode()).hexdigest() + ".json")
         self._authorize, self._token_url = _endpoints(auth, card)
 
     async def headers(self, refused: int) -> Mapping[str, str]:
         """Raises SettingsError when a person must sign in first."""
-        kept = self._tokens.read(self._name)
+        kept = self._read()
         is_over = kept is not None and kept.expires is not None and kept.expires < time.time() + 30
         if kept is not None and (refused or is_over):
-            kept = await self._renewed(kept)
+            renew = {"grant_type": "refresh_token", "refresh_token": kept.refresh_token or ""}
+            kept = await self._exchange(renew) if kept.refresh_token and self._token_url else None
         if kept is None:
             raise SettingsError(
                 f"{self._agent} wants a sign-in", hint=f"run `retinue agents sign-in {self._agent}`, then try again"
@@ -99,46 +84,49 @@ class OAuth:
             raise SettingsError(
                 f"{self._agent}: OAuth2 needs client_id, and authorization_url and token_url from auth or the card"
             )
-        verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(24)
-        challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        back = f"http://127.0.0.1:{self._auth.redirect_port}/callback"
+        verifier, back = secrets.token_urlsafe(64), Callback(self._auth.redirect_port)
         query = {
             "response_type": "code",
             "client_id": self._auth.client_id,
-            "redirect_uri": back,
+            "redirect_uri": back.address,
             "scope": " ".join(self._auth.scopes),
-            "state": state,
-            "code_challenge": challenge,
+            "state": secrets.token_urlsafe(24),
+            "code_challenge": base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
         glue = "&" if "?" in self._authorize else "?"
         page = self._authorize + glue + urlencode({name: value for name, value in query.items() if value})
-        code = await _code(self._auth.redirect_port, state, lambda: show(page))
-        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
-        if await self._exchange(grant, None) is None:
+        await back.listen(page)
+        show(page)
+        code = (await back.answer(_SIGN_IN_SECONDS))["code"]
+        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": back.address}
+        if await self._exchange({**grant, "code_verifier": verifier}) is None:
             raise SettingsError(f"{self._agent}: {self._token_url} did not take the code")
 
-    async def _renewed(self, kept: Kept) -> Kept | None:
-        if not kept.refresh_token or not self._token_url:
-            return None
-        return await self._exchange({"grant_type": "refresh_token", "refresh_token": kept.refresh_token}, kept)
-
-    async def _exchange(self, grant: Mapping[str, str], before: Kept | None) -> Kept | None:
+    async def _exchange(self, grant: Mapping[str, str]) -> Kept | None:
         form = {**grant, "client_id": self._auth.client_id}
         if self._auth.client_secret:
             form["client_secret"] = self._auth.client_secret
-        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        answer = await self._client.fetch("POST", self._token_url, headers=headers, body=urlencode(form).encode())
-        if answer.status != 200:
-            return None
-        got = msgspec.json.decode(answer.body, type=_Answered)
+        try:
+            answer = await self._client.fetch("POST", self._token_url, headers=_FORM, body=urlencode(form).encode())
+            if answer.status != 200:
+                return None
+            got = msgspec.json.decode(answer.body, type=_Answered)
+        except (FetchFailed, Denied, msgspec.DecodeError) as error:
+            raise SettingsError(f"{self._agent}: {self._token_url} gave no token: {error}") from None
         kept = Kept(
             access_token=got.access_token,
-            refresh_token=got.refresh_token or (before.refresh_token if before else None),
+            refresh_token=got.refresh_token or grant.get("refresh_token"),
             expires=time.time() + got.expires_in if got.expires_in else None,
         )
-        self._tokens.write(self._name, kept)
+        write_private(self._file, msgspec.json.encode(kept))
         return kept
+
+    def _read(self) -> Kept | None:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=Kept)
+        except (OSError, msgspec.DecodeError):
+            return None
 
 
 def _endpoints(auth: Settings, card: AgentCard | None) -> tuple[str, str]:
@@ -150,30 +138,3 @@ def _endpoints(auth: Settings, card: AgentCard | None) -> tuple[str, str]:
             flow = scheme.oauth2_security_scheme.flows.authorization_code
             return flow.authorization_url, flow.token_url
     return "", ""
-
-
-async def _code(port: int, state: str, opened: Callable[[], None]) -> str:
-    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        target = (await reader.readline()).decode("latin-1").split(" ")[1:2]
-        query = {name: v[0] for name, v in parse_qs(urlsplit(target[0] if target else "").query).items()}
-        writer.write(_DONE)
-        await writer.drain()
-        writer.close()
-        if came.done() or not secrets.compare_digest(query.get("state", ""), state):
-            return
-        if "code" in query:
-            came.set_result(query["code"])
-        else:
-            came.set_exception(SettingsError(f"the sign-in was refused: {query.get('error', 'no code came')}"))
-
-    server = await asyncio.start_server(take, "127.0.0.1", port)
-    try:
-        opened()
-        async with asyncio.timeout(_SIGN_IN_SECONDS):
-            return await came
-    except TimeoutError:
-        raise SettingsError(f"nobody signed in within {_SIGN_IN_SECONDS:g} s") from None
-    finally:
-        server.close()

@@ -6,7 +6,6 @@ file of the user's folder, and another one is held back until a person agrees.
 """
 
 import fcntl
-import os
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from retinue.remotes.private import write_private
 from retinue.schema.errors import SettingsError
 from retinue.schema.tool import Effect
 
@@ -97,15 +97,6 @@ class Seen:
                 f"{self._path}, where MCP tools are remembered, can't be read: {error}",
                 hint="remove it to have every tool count as new",
             ) from None
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file that only its owner may read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-    temporary.replace(path)
 
 
 def _shape(schema: object) -> dict[str, object]:

@@ -4,13 +4,11 @@ Tokens lie in one file a server, readable by its owner only. Agents use what is
 there and renew it; only `retinue mcp test`, with a person in front of it, opens a sign-in.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
@@ -24,13 +22,13 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from retinue.remotes.callback import Callback
 from retinue.remotes.mcp.config import SIGN_IN_SECONDS, ServerConfig
-from retinue.remotes.mcp.listed import write_private
+from retinue.remotes.private import write_private
 from retinue.schema.errors import SettingsError
 
 Show = Callable[[str], None]
 """Shows a person the address to sign in at."""
-_DONE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nDone. You can close this page.\n"
 
 
 class Auth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +73,7 @@ def provider(config: ServerConfig, folder: Path, show: Show | None) -> OAuthClie
             config.url, file, auth.client_id, auth.client_secret, scope=auth.scope, issuer=auth.issuer
         )
     else:
-        browser = _Loopback(config.name, auth.redirect_port, show)
+        browser = _Browser(config.name, auth.redirect_port, show)
         metadata = OAuthClientMetadata(
             client_name="Retinue",
             redirect_uris=[AnyUrl(browser.address)],
@@ -147,43 +145,20 @@ class _TokenFile:
         write_private(self._path, msgspec.json.encode(msgspec.structs.replace(self._read(), **fields)))
 
 
-class _Loopback:
-    """Waits on this machine for the browser to come back."""
-
+class _Browser:
     def __init__(self, server: str, port: int, show: Show | None) -> None:
-        self.address = f"http://127.0.0.1:{port}/callback"
-        self._name, self._port, self._show = server, port, show
-        self._came: asyncio.Future[AuthorizationCodeResult] | None = None
-        self._server: asyncio.Server | None = None
+        self._server, self._show = server, show
+        self._back = Callback(port)
+        self.address = self._back.address
 
     async def open(self, url: str) -> None:
         if self._show is None:
-            raise OAuthFlowError(f"it wants a sign-in; `retinue mcp test {self._name}` does that")
-        self._came = asyncio.get_running_loop().create_future()
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", self._port)
+            raise OAuthFlowError(f"it wants a sign-in; `retinue mcp test {self._server}` does that")
+        await self._back.listen(url)
         self._show(url)
 
     async def answer(self) -> AuthorizationCodeResult:
-        assert self._came is not None and self._server is not None
         try:
-            async with asyncio.timeout(SIGN_IN_SECONDS):
-                return await self._came
-        except TimeoutError:
-            raise OAuthFlowError(f"nobody signed in within {SIGN_IN_SECONDS:g} s") from None
-        finally:
-            self._server.close()
-
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        target = (await reader.readline()).decode("latin-1").split(" ")[1:2]
-        query = parse_qs(urlsplit(target[0] if target else "").query)
-        first = {name: values[0] for name, values in query.items()}
-        writer.write(_DONE)
-        await writer.drain()
-        writer.close()
-        if self._came is None or self._came.done():
-            return
-        if "code" in first:
-            self._came.set_result(AuthorizationCodeResult.model_validate(first))
-        elif "error" in first:
-            said = first.get("error_description") or first["error"]
-            self._came.set_exception(OAuthFlowError(f"the sign-in was refused: {said}"))
+            return AuthorizationCodeResult.model_validate(await self._back.answer(SIGN_IN_SECONDS))
+        except SettingsError as error:
+            raise OAuthFlowError(error.message) from None
