@@ -75,7 +75,7 @@ def test_a_request_that_is_not_streamed_does_not_mention_streams() -> None:
 
 
 def test_openai_itself_has_another_name_for_the_longest_answer() -> None:
-    head = OpenAIChat(max_tokens_field="max_completion_tokens").encode_head(Head(system="", max_tokens=50), "o3")
+    head = OpenAIChat(renamed=True).encode_head(Head(system="", max_tokens=50), "o3")
 
     assert json.loads(head.data + b"]}")["max_completion_tokens"] == 50
 

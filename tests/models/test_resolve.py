@@ -10,7 +10,7 @@ from retinue.models.known import ModelInfo
 from retinue.models.names import ALIASES
 from retinue.models.provider import ProviderConfig, from_environment
 from retinue.models.resolve import ProviderModels
-from retinue.ports.model import Candidate, Head, Model, Request
+from retinue.ports.model import Candidate, Head, Request
 from retinue.schema.agent import AgentDefinition, OpenAIEndpoint
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
@@ -303,19 +303,6 @@ def test_a_model_is_made_once() -> None:
     assert known.resolve(agent("gpt-4o"))[0].model is known.resolve(agent("openai/gpt-4o"))[0].model
 
 
-def test_formats_that_are_not_ours_can_be_added() -> None:
-    made: list[str] = []
-
-    def make(config: ProviderConfig, model: str) -> Model:
-        made.append(f"{config.name} {model}")
-        return models().resolve(agent("gpt-4o"))[0].model
-
-    config = ProviderConfig(name="toy", format="scripted")
-    ProviderModels([config], extra_formats={"scripted": make}).resolve(agent("toy/x"))
-
-    assert made == ["toy x"]
-
-
 @pytest.mark.spec("MOD-07")
 def test_a_pair_without_a_url_is_openais() -> None:
     known = ProviderModels([], env=ENV, allowed_endpoints=[("", "TEAM_KEY")])
@@ -368,11 +355,11 @@ def test_a_script_is_a_provider_too(tmp_path: Path) -> None:
 
 
 async def test_other_providers_are_reached_through_the_bridge_which_is_not_loaded_before_it_is_asked() -> None:
-    config = ProviderConfig(name="fast", format="bridge", vendor="groq", key="GROQ_API_KEY")
+    config = ProviderConfig(name="groq", format="bridge", key="GROQ_API_KEY")
     known = ProviderModels([config])
 
-    (candidate,) = known.resolve(agent("fast/llama-3.3-70b-versatile"))
+    (candidate,) = known.resolve(agent("groq/llama-3.3-70b-versatile"))
 
-    assert (candidate.model.name, candidate.model.format) == ("fast/llama-3.3-70b-versatile", "bridge")
+    assert (candidate.model.name, candidate.model.format) == ("groq/llama-3.3-70b-versatile", "bridge")
     assert candidate.model.price(Usage(input=1000)) is not None
     await known.close()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Literal
 
-from retinue.models.wire import Format, MaxTokensField
+from retinue.models.wire import Format
 
 FormatName = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "bridge", "scripted"]
 """The last two speak no wire of ours: `retinue.models.bridge`, `retinue.models.scripted`."""
@@ -23,8 +23,8 @@ BASE_URLS: Mapping[str, str] = {
 }
 
 
-def load_format(name: str, *, max_output: int = 8192, max_tokens_field: MaxTokensField = "max_tokens") -> Format:
-    """Import a format's module and make the format."""
+def load_format(name: str, *, max_output: int = 8192, renamed: bool = False) -> Format:
+    """Import a format's module and make the format; see `Format` for the settings."""
     module, _, attribute = FORMATS[name].partition(":")
-    made: Format = getattr(import_module(module), attribute)(max_output=max_output, max_tokens_field=max_tokens_field)
+    made: Format = getattr(import_module(module), attribute)(max_output=max_output, renamed=renamed)
     return made

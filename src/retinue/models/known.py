@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ModelInfo(msgspec.Struct, frozen=True):
     """What is known of a model; None is unknown. Prices are dollars per million tokens."""
 
     window: int | None = None
@@ -38,34 +38,15 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_Row = tuple[int, int, float, float, float | None, float | None]
-_Long = tuple[int, float, float]
 _K = 1000
 _M = 1000 * _K
-_LONG: Mapping[str, _Long] = {
-    "claude-haiku-5-5": (100 * _K, 5.0, 5.0),
-    "claude-sonnet-4-5": (200 * _K, 2.0, 1.5),
-    "gemini-2.5-pro": (200 * _K, 2.0, 1.5),
-    "gemini-3-pro-preview": (200 * _K, 2.0, 1.5),
-    "gemini-3.1-pro-preview": (200 * _K, 2.0, 1.5),
-    **dict.fromkeys(
-        [
-            "gpt-5.4",
-            "gpt-5.4-pro",
-            "gpt-5.5",
-            "gpt-5.5-pro",
-            "gpt-5.6-luna",
-            "gpt-5.6-sol",
-            "gpt-5.6-terra",
-            "gpt-6-astra",
-            "gpt-6-luna",
-            "gpt-6-sol",
-            "gpt-6.1-sol",
-            "gpt-6.1-terra",
-        ],
-        (272 * _K, 2.0, 1.5),
-    ),
-}
+_LONG = (
+    (re.compile(r"gpt-(?:5\.[456]|6)(?!.*-(?:mini|nano))"), (272 * _K, 2.0, 1.5)),
+    (re.compile(r"gemini-.*-pro|claude-sonnet-4-5"), (200 * _K, 2.0, 1.5)),
+    (re.compile(r"claude-haiku-5-5"), (100 * _K, 5.0, 5.0)),
+)
+"""From how much input on a request costs more, and how many times as much."""
+_Row = tuple[int, int, float, float, float | None, float | None]
 # window, longest answer, input, output, cache read, cache write
 _ROWS: Mapping[str, _Row] = {
     "claude-fable-5": (_M, 128 * _K, 10, 50, 1, 12.5),
@@ -146,16 +127,5 @@ def known(model: str) -> ModelInfo | None:
     row = _ROWS.get(name)
     if row is None:
         return None
-    window, max_output, price_in, price_out, read, write = row
-    start, long_in, long_out = _LONG.get(name, (None, 1.0, 1.0))
-    return ModelInfo(
-        window=window,
-        max_output=max_output,
-        price_in=price_in,
-        price_out=price_out,
-        price_cache_read=read,
-        price_cache_write=write,
-        long_from=start,
-        long_in=long_in,
-        long_out=long_out,
-    )
+    start, long_in, long_out = next((tier for pattern, tier in _LONG if pattern.match(name)), (None, 1.0, 1.0))
+    return ModelInfo(*row, start, long_in, long_out)

@@ -262,7 +262,7 @@ class OpenAIChat(wire.Format):
             ]
             or None,
             "reasoning_effort": head.reasoning_effort,
-            self._max_tokens_field: head.max_tokens,
+            "max_completion_tokens" if self._renamed else "max_tokens": head.max_tokens,
         }
         if head.output_schema is not None:
             schema = {"name": "result", "schema": msgspec.Raw(head.output_schema)}

@@ -16,7 +16,7 @@ from retinue.models.formats import BASE_URLS, FormatName, load_format
 from retinue.models.known import ModelInfo, known
 from retinue.models.sse import Splitter
 from retinue.models.transport import Response, Transport, host_of
-from retinue.models.wire import Format, MaxTokensField, Reader
+from retinue.models.wire import Format, Reader
 from retinue.ports.model import Answer, Fragment, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError
@@ -53,10 +53,6 @@ class ProviderConfig:
     """Requests at a time."""
     idle_timeout: float = 300.0
     """Seconds without a byte after which a request has failed."""
-    max_tokens_field: MaxTokensField | None = None
-    """For `openai-chat`. None: `max_completion_tokens` at OpenAI and Azure, else `max_tokens`."""
-    vendor: str | None = None
-    """What the price list, or the bridge's library, calls this provider. None: its name."""
 
     @property
     def url(self) -> str:
@@ -82,16 +78,13 @@ class ProviderConfig:
 
     def info(self, model: str) -> ModelInfo:
         """The operator's word, else the table of known models, else the kept price list."""
-        vendor = self.vendor or self.name
         table = known(model)
-        if table is not None and vendor not in _MAKERS:
+        if table is not None and self.name not in _MAKERS:
             table = ModelInfo(window=table.window, max_output=table.max_output)
         info = self.models.get(model, ModelInfo()).over(table)
-        if info.window is not None and info.price_in is not None:
+        if (info.window is not None and info.price_in is not None) or _LOCAL.match(self.host):
             return info
-        if self.vendor is None and _LOCAL.match(self.host):
-            return info
-        return info.over(prices.listed("google" if vendor == "gemini" else vendor, model))
+        return info.over(prices.listed("google" if self.name == "gemini" else self.name, model))
 
 
 def from_environment(env: Mapping[str, str]) -> list[ProviderConfig]:
@@ -101,18 +94,15 @@ def from_environment(env: Mapping[str, str]) -> list[ProviderConfig]:
     step to step; another base URL is taken for a compatible server, which speaks Chat.
     """
     found: list[ProviderConfig] = []
-    if "OPENAI_API_KEY" in env or "OPENAI_BASE_URL" in env:
-        base = env.get("OPENAI_BASE_URL") or None
-        own = base is None or f"//{OPENAI_HOST}/" in f"{base}/"
-        key = "OPENAI_API_KEY" if env.get("OPENAI_API_KEY") else None
-        wire: FormatName = "openai-responses" if own else "openai-chat"
-        found.append(ProviderConfig(name="openai", format=wire, base_url=base, key=key))
-    if "ANTHROPIC_API_KEY" in env or "ANTHROPIC_BASE_URL" in env:
-        base = env.get("ANTHROPIC_BASE_URL") or None
-        key = "ANTHROPIC_API_KEY" if env.get("ANTHROPIC_API_KEY") else None
-        found.append(ProviderConfig(name="anthropic", format="anthropic", base_url=base, key=key))
-    if "GEMINI_API_KEY" in env:
-        found.append(ProviderConfig(name="gemini", format="gemini", key="GEMINI_API_KEY"))
+    usual: Mapping[str, FormatName] = {"openai": "openai-chat", "anthropic": "anthropic", "gemini": "gemini"}
+    for name, wire in usual.items():
+        key, base = f"{name.upper()}_API_KEY", f"{name.upper()}_BASE_URL"
+        if key not in env and base not in env:
+            continue
+        url = env.get(base) or None
+        if name == "openai" and (url is None or f"//{OPENAI_HOST}/" in f"{url}/"):
+            wire = "openai-responses"
+        found.append(ProviderConfig(name=name, format=wire, base_url=url, key=key if env.get(key) else None))
     return found
 
 
@@ -128,19 +118,13 @@ class WireModel:
         env: Mapping[str, str],
         limit: asyncio.Semaphore | None = None,
     ) -> None:
+        self.name = f"{config.name}/{model}"
+        self.format: str = config.format
         self._config = config
         self._model = model
         self._transport = transport
         self._env = env
         self._limit: AbstractAsyncContextManager[object] = nullcontext() if limit is None else limit
-
-    @property
-    def name(self) -> str:
-        return f"{self._config.name}/{self._model}"
-
-    @property
-    def format(self) -> str:
-        return self._format.name
 
     @property
     def window(self) -> int:
@@ -197,9 +181,8 @@ class WireModel:
 
     @cached_property
     def _format(self) -> Format:
-        renamed = _RENAMED.search(self._config.host)
-        field = self._config.max_tokens_field or ("max_completion_tokens" if renamed else "max_tokens")
-        return load_format(self._config.format, max_output=self.max_output, max_tokens_field=field)
+        renamed = _RENAMED.search(self._config.host) is not None
+        return load_format(self._config.format, max_output=self.max_output, renamed=renamed)
 
     @cached_property
     def _info(self) -> ModelInfo:

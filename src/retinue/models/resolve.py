@@ -8,19 +8,21 @@ it happens when a run starts: a file may name models that are not there.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retinue.models import names, prices
-from retinue.models.formats import BASE_URLS, FORMATS
+from retinue.models.formats import BASE_URLS
 from retinue.models.provider import DEFAULT_MAX_OUTPUT, DEFAULT_WINDOW, ProviderConfig, WireModel
 from retinue.models.transport import Transport, host_of
 from retinue.ports.model import Candidate, Model
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import ModelError
 
-ModelMaker = Callable[[ProviderConfig, str], Model]
+if TYPE_CHECKING:
+    from retinue.models.scripted import ScriptedModel
+
 _HOW = (
     "name one as provider/model; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; "
     "or configure a provider and default_model"
@@ -37,7 +39,6 @@ class ProviderModels:
         env: Where keys are looked up.
         allowed_endpoints: The (base_url, variable) pairs that any definition may use;
             an empty URL is OpenAI's, an empty variable means without a key.
-        extra_formats: How to make models of formats that are not ours.
     """
 
     def __init__(
@@ -49,7 +50,6 @@ class ProviderModels:
         env: Mapping[str, str] | None = None,
         allowed_endpoints: Collection[tuple[str, str]] = (),
         transport: Transport | None = None,
-        extra_formats: Mapping[str, ModelMaker] | None = None,
     ) -> None:
         self._configs = {config.name: config for config in configs}
         self._aliases = {k.casefold(): v for k, v in {**names.ALIASES, **(aliases or {})}.items()}
@@ -57,16 +57,11 @@ class ProviderModels:
         self._env = env or {}
         self._allowed = {_pair(base or BASE_URLS["openai-chat"], variable) for base, variable in allowed_endpoints}
         self._transport = transport or Transport()
-        self._makers: dict[str, ModelMaker] = {
-            **dict.fromkeys(FORMATS, self._wire),
-            "bridge": self._bridge,
-            "scripted": _scripted,
-            **(extra_formats or {}),
-        }
         self._limits = {c.name: asyncio.Semaphore(c.concurrency) for c in configs if c.concurrency}
         self._endpoints: dict[str, ProviderConfig] = {}
         """Of definitions that were allowed one; their children inherit models of it."""
-        self._models: dict[tuple[str, str], Model] = {}
+        self._models: dict[tuple[str | None, ...], Model] = {}
+        self._scripts: dict[Path, ScriptedModel] = {}
 
     def resolve(
         self,
@@ -237,30 +232,35 @@ class ProviderModels:
         )
 
     def _model(self, config: ProviderConfig, model: str, agent: str) -> Model:
-        key = (f"{config.name} {config.url} {config.key_source}", model)
+        key = (config.name, config.url, config.key_source, model, agent if config.format == "scripted" else None)
         if key not in self._models:
-            self._models[key] = self._makers[config.format](config, model)
-        return self._seen_by(agent, key) if config.format == "scripted" else self._models[key]
+            self._models[key] = self._made(config, model, agent)
+        return self._models[key]
 
-    def _seen_by(self, agent: str, key: tuple[str, str]) -> Model:
-        """A script's rules tell agents apart, so each agent has a view of its own of the one script."""
+    def _made(self, config: ProviderConfig, model: str, agent: str) -> Model:
+        match config.format:
+            case "scripted":
+                return self._script(Path(config.base_url or model)).for_agent(agent, name=f"{config.name}/{model}")
+            case "bridge":
+                return self._bridge(config, model)
+            case _:
+                limit = self._limits.get(config.name)
+                return WireModel(config, model, transport=self._transport, env=self._env, limit=limit)
+
+    def _script(self, path: Path) -> "ScriptedModel":
+        """One script for all agents, of which each has a view of its own: its rules tell them apart."""
         from retinue.models.scripted import ScriptedModel
 
-        shared, own = self._models[key], (f"{key[0]} {agent}", key[1])
-        if own not in self._models and isinstance(shared, ScriptedModel):
-            self._models[own] = shared.for_agent(agent)
-        return self._models.get(own, shared)
-
-    def _wire(self, config: ProviderConfig, model: str) -> Model:
-        limit = self._limits.get(config.name)
-        return WireModel(config, model, transport=self._transport, env=self._env, limit=limit)
+        if path not in self._scripts:
+            self._scripts[path] = ScriptedModel(path)
+        return self._scripts[path]
 
     def _bridge(self, config: ProviderConfig, model: str) -> Model:
         from retinue.models.bridge import BridgeModel
 
         info = config.info(model)
         return BridgeModel(
-            f"{config.vendor or config.name}:{model}",
+            f"{config.name}:{model}",
             name=f"{config.name}/{model}",
             window=info.window or DEFAULT_WINDOW,
             max_output=info.max_output or DEFAULT_MAX_OUTPUT,
@@ -275,12 +275,6 @@ class _Place(NamedTuple):
     config: ProviderConfig
     model: str
     note: str | None = None
-
-
-def _scripted(config: ProviderConfig, model: str) -> Model:
-    from retinue.models.scripted import ScriptedModel
-
-    return ScriptedModel(Path(config.base_url or model), name=f"{config.name}/{model}")
 
 
 def _real(*wishes: str | None) -> list[str]:

@@ -23,7 +23,6 @@ from retinue.schema.ids import CallId
 from retinue.schema.message import Media, Opaque, Outcome, Text, Turn
 
 Told = Literal["text", "thinking"]
-MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 _USER = b'{"role":"user"'
 _HALF = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -112,7 +111,7 @@ class Format(ABC):
 
     Args:
         max_output: The longest answer of the model it is used for.
-        max_tokens_field: What Chat calls it; OpenAI has renamed it, most compatible servers have not.
+        renamed: Whether Chat calls it `max_completion_tokens`, as OpenAI does and most compatible servers do not.
     """
 
     name: ClassVar[str]
@@ -121,9 +120,9 @@ class Format(ABC):
     _content: ClassVar[bytes] = b"content"
     _stream_end: ClassVar[bytes] = b'],"stream":true}'
 
-    def __init__(self, *, max_output: int = 8192, max_tokens_field: MaxTokensField = "max_tokens") -> None:
+    def __init__(self, *, max_output: int = 8192, renamed: bool = False) -> None:
         self._max_output = max_output
-        self._max_tokens_field = max_tokens_field
+        self._renamed = renamed
 
     @abstractmethod
     def encode_head(self, head: Head, model: str) -> Fragment: ...
