@@ -167,8 +167,8 @@ async def test_session_bindings_end_the_run_and_fail_beats_stop(open_app: OpenAp
                         agents=[agent("one", side_a=side), agent("two", side_a=side)]) as app:  # fmt: skip
         stopped = await app.run("two", "go")
         assert (stopped.result, stopped.status) == ("fine", "SUCCESS")
-        first = await app.run("one", "go")
-    assert (first.status, first.result) == ("SUCCESS", "fine")
+        both_called = await app.run("one", "go")
+    assert (both_called.status, both_called.result) == ("FAILED", "broken")
 
 
 @pytest.mark.spec("RUN-03")

@@ -29,6 +29,7 @@ from retinue.schema.message import Outcome, OutcomeStatus
 from retinue.schema.thread import SideName
 
 log = logging.getLogger("retinue.calls")
+_TURNS, _ENDS, _FAILS = 1, 2, 3
 AnyTool = Tool | SystemTool
 Inspect = Callable[[Mapping[str, object], ToolContext], Awaitable[Inspection]]
 
@@ -61,31 +62,33 @@ async def settle_calls(work: Work) -> bool:
 
 
 def _next_group(work: Work, tools: Mapping[str, AnyTool], side: SideName) -> list[CallState]:
-    """The open calls at the front that may go together; later ones are skipped once a run is over."""
-    stoppers = _stoppers(work, side)
-    ended = False
+    """The open calls at the front that may go together; once one of them ends something, only what outranks it runs."""
+    ranks, ended = _ranks(work, side), 0
     group: list[CallState] = []
     for state in work.state.calls.values():
         name = COMPLETE if state.call.tool == ALIAS else state.call.tool
+        rank = ranks.get(name, _ENDS if name.startswith("handoff_") else 0)
         if state.outcome is not None:
-            stops = name in stoppers or name.startswith("handoff_")
-            ended = ended or (stops and state.outcome.status == "ok")
+            ended = max(ended, rank) if state.outcome.status == "ok" else ended
             if group:
                 break
             continue
-        if ended:
+        if ended and rank <= ended:
             _skip(work, state, name)
             continue
-        if name in stoppers or name.startswith("handoff_") or not _together(tools.get(name)):
+        if rank or not _together(tools.get(name)):
             return group or [state]
         group.append(state)
     return group
 
 
-def _stoppers(work: Work, side: SideName) -> frozenset[str]:
+def _ranks(work: Work, side: SideName) -> dict[str, int]:
+    """Calls that end something, and which of them outranks which: S4's order, and fail beats stop."""
     config = side_of(work.state, side)
-    bindings = {b.name for b in (config.session_stop, config.session_fail) if b}
-    return frozenset({*NAMES, *bindings, *({config.stop_tool} if config.stop_tool else ())})
+    ranks = {config.stop_tool: _TURNS} if config.stop_tool else {}
+    ranks |= dict.fromkeys(NAMES, _ENDS)
+    ranks |= {config.session_stop.name: _ENDS} if config.session_stop else {}
+    return ranks | ({config.session_fail.name: _FAILS} if config.session_fail else {})
 
 
 def _together(tool: AnyTool | None) -> bool:
