@@ -327,6 +327,25 @@ async def test_the_librarys_errors_become_ours(
     assert (type(found), found.transient, found.status, found.retry_after) == (kind, transient, status, wait)
 
 
+@pytest.mark.spec("PERM-09")
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.ModelHTTPError(401, "m", {"message": "bad my-own-secret"}),
+        exceptions.ModelConnectionError("m", "no my-own-secret here"),
+    ],
+)
+async def test_a_key_that_a_provider_repeats_is_in_no_error(error: Exception) -> None:
+    def fail(_: list[library.ModelMessage], __: AgentInfo) -> library.ModelResponse:
+        raise error
+
+    bridge = BridgeModel(FunctionModel(fail), name=NAME, api_key="my-own-secret")
+    with pytest.raises(ModelError, match=r"\*\*\*") as caught:
+        await bridge.ask(asked(bridge, user("Go"), stream=False))
+
+    assert (caught.value.__context__, caught.value.__cause__) == (None, None)
+
+
 async def test_an_unknown_model_and_a_missing_key_are_errors_that_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for wanted, words in (("nobody:nothing", "nobody:nothing"), ("openai-chat:gpt-x", "OPENAI_API_KEY")):

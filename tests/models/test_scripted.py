@@ -11,7 +11,7 @@ from retinue.models.scripted import ScriptedModel, ScriptedModels
 from retinue.ports.model import Answer, Delta, Head, Model, Models, Request
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.completion import Usage
-from retinue.schema.errors import ContextOverflow, ModelError, SettingsError
+from retinue.schema.errors import ModelError, SettingsError
 from retinue.schema.ids import AgentId, CallId
 from retinue.schema.message import Call, Outcome, Text, Thinking, Turn, calls_of, text_of
 
@@ -51,15 +51,6 @@ async def test_a_restarted_process_goes_on_where_the_request_stands() -> None:
     turns = (user("a"), assistant("one"), user("b"))
 
     assert [await said(ScriptedModel(script), *turns) for _ in range(2)] == ["two", "two"]
-
-
-async def test_a_counter_can_give_the_position_instead() -> None:
-    model = ScriptedModel(["one", Fault("overflow"), "two"], by="count")
-
-    assert await said(model, user("a")) == "one"
-    with pytest.raises(ContextOverflow):
-        await said(model, user("a"))
-    assert await said(model, user("a")) == "two"
 
 
 async def test_an_exhausted_script_says_what_was_asked_and_how_many_answers_there_were() -> None:

@@ -74,7 +74,9 @@ class BridgeModel:
                         watch(event)
                 return messages.answer(stream.get(), self.name)
         except messages.FAILURES as error:
-            raise messages.failure(error, self.name) from error
+            failure = messages.failure(error, self.name, self._endpoint.get("api_key"))
+        # Outside the handler, so that no context keeps what the provider said of the key.
+        raise failure
 
     async def close(self) -> None:
         """Close the library's connections; the next request opens new ones."""

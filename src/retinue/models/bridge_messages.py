@@ -107,21 +107,22 @@ def answer(response: library.ModelResponse, name: str) -> Answer:
     )
 
 
-def failure(error: Exception, name: str) -> ModelError:
+def failure(error: Exception, name: str, key: str | None) -> ModelError:
     wait = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
     status = error.status_code if isinstance(error, exceptions.ModelHTTPError) else None
-    said = f"{name}: {redacted(str(error))}"
+    said = f"{name}: {redacted(str(error), key)}"
     if isinstance(error, exceptions.ModelContextWindowExceededError):
         return ContextOverflow(said, status=status)
     if isinstance(error, exceptions.ModelHTTPError):
         body = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body, enc_hook=str).decode()
         ours = classify(error.status_code, error.headers or {}, body.encode())
+        said = f"{name}: {redacted(ours.message, key)}"
         if isinstance(ours, ContextOverflow):
-            return ours
+            return ContextOverflow(said, status=status)
         transient = isinstance(error, _TRANSIENT) or ours.transient
         is_final = isinstance(error, exceptions.ModelQuotaExceededError)
         return ModelError(
-            ours.message, status=status, transient=transient and not is_final, retry_after=wait or ours.retry_after
+            said, status=status, transient=transient and not is_final, retry_after=wait or ours.retry_after
         )
     return ModelError(said, transient=isinstance(error, _TRANSIENT), retry_after=wait)
 

@@ -35,7 +35,6 @@ from retinue.schema.errors import ModelError, SettingsError
 from retinue.schema.message import Outcome, Turn, text_of
 
 FaultKind = Literal["rate_limit", "overloaded", "overflow", "cut", "refuse", "error", "hang"]
-By = Literal["turns", "count"]
 
 
 class CallTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,7 +117,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answers: Sequence[Say | str] = ()
     rules: Sequence[Rule] = ()
-    by: By = "turns"
 
 
 class ScriptedRequest:
@@ -189,11 +187,10 @@ class ScriptedRequest:
 class Script:
     """Answers in order and rules, with the memory of faults that were raised."""
 
-    def __init__(self, *, answers: Sequence[Item] = (), rules: Sequence[Rule] = (), by: By = "turns") -> None:
-        self._by = by
+    def __init__(self, *, answers: Sequence[Item] = (), rules: Sequence[Rule] = ()) -> None:
         self._answers = _groups(answers)
         self._rules = [(r, _groups(r.answers if r.answer is None else [r.answer])) for r in rules]
-        self._tries: dict[tuple[object, ...], int] = {}
+        self._tries: dict[tuple[int | None, int, bytes], int] = {}
 
     def choose(self, request: ScriptedRequest) -> Say:
         """The answer that is due.
@@ -224,24 +221,17 @@ class Script:
     def _at(
         self, groups: Sequence[Sequence[Say]], position: int, request: ScriptedRequest, rule: int | None
     ) -> Say | None:
-        if self._by == "count":
-            flat = [say for group in groups for say in group]
-            nth = self._next((rule,))
-            return flat[nth] if nth < len(flat) else None
         if position >= len(groups):
             return None
         group = groups[position]
         if len(group) == 1 and group[0].fault is None:
             return group[0]
-        nth = self._next((rule, position, request.conversation))
+        key = (rule, position, request.conversation)
+        nth = self._tries.get(key, 0)
+        self._tries[key] = nth + 1
         last = group[-1]
         lasts = last.failure is None or last.failure.times is None
         return group[nth] if nth < len(group) else last if lasts else None
-
-    def _next(self, key: tuple[object, ...]) -> int:
-        nth = self._tries.get(key, 0)
-        self._tries[key] = nth + 1
-        return nth
 
 
 def as_say(item: Item) -> Say:
@@ -268,7 +258,7 @@ def script_from_file(path: Path) -> Script:
         raise SettingsError(f"{path}: can't read the script: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise SettingsError(f"{path}: not a script: {error}", hint="wanted `answers:` and `rules:`") from error
-    return Script(answers=found.answers, rules=found.rules, by=found.by)
+    return Script(answers=found.answers, rules=found.rules)
 
 
 def _groups(items: Sequence[Item]) -> list[list[Say]]:

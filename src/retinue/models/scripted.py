@@ -3,14 +3,14 @@
 It ships with the product for tests, demos and users' own agent tests. It keeps no
 state that a crash could lose: the position in a list is the number of assistant
 turns in the request, so a restarted process goes on with the answer that is due.
-Only two things live in memory: which faults were already raised (a fault is raised
-again after a restart), and the counter of `by="count"`. A compacted thread has
-fewer assistant turns; script it with rules, a function, or `by="count"`.
+Only which faults were already raised lives in memory: a fault is raised again after a
+restart. A compacted thread has fewer assistant turns; script it with rules or a function.
 
 What a script may say, and how files are read, is in `retinue.models.script`.
 """
 
 import asyncio
+import copy
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from retinue.models import neutral
-from retinue.models.script import By, Fault, FaultKind, Item, Say, Script, ScriptedRequest, as_say, script_from_file
+from retinue.models.script import Fault, FaultKind, Item, Say, Script, ScriptedRequest, as_say, script_from_file
 from retinue.ports.clock import Clock
 from retinue.ports.model import Answer, Candidate, Delta, Finish, OnDelta, Request
 from retinue.schema.agent import AgentDefinition
@@ -55,8 +55,6 @@ class ScriptedModel:
             or JSON file, or what `script_from_file` returned.
         prices: Nano-dollars per input and output token.
         agent: The id that `when: {agent: …}` sees; `ScriptedModels` sets it.
-        by: How a list finds its position: the assistant turns of the request
-            (survives restarts), or a counter of requests (survives compaction).
     """
 
     def __init__(
@@ -68,14 +66,13 @@ class ScriptedModel:
         max_output: int = 32_000,
         prices: tuple[int, int] = (0, 0),
         agent: str = "",
-        by: By | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
         self.format = neutral.NAME
         self.window = window
         self.max_output = max_output
-        self._script = _script(script, by)
+        self._script = _script(script)
         self._prices = prices
         self._agent = agent
         self._clock = clock
@@ -101,15 +98,9 @@ class ScriptedModel:
 
     def for_agent(self, agent: str, *, name: str | None = None) -> "ScriptedModel":
         """The same script and position, seen by one agent."""
-        return ScriptedModel(
-            self._script,
-            name=name or self.name,
-            window=self.window,
-            max_output=self.max_output,
-            prices=self._prices,
-            agent=agent,
-            clock=self._clock,
-        )
+        seen = copy.copy(self)
+        seen.name, seen._agent = name or self.name, agent
+        return seen
 
     async def _choose(self, request: ScriptedRequest) -> Say:
         if isinstance(self._script, Script):
@@ -121,10 +112,9 @@ class ScriptedModel:
         """Raise what `fault` says. A refusal returns: it is an answer."""
         said = f"{self.name}: {fault.text or _SENTENCES[fault.kind]}"
         match fault.kind:
-            case "rate_limit":
-                raise ModelError(said, status=fault.status or 429, transient=True, retry_after=fault.retry_after)
-            case "overloaded":
-                raise ModelError(said, status=fault.status or 529, transient=True, retry_after=fault.retry_after)
+            case "rate_limit" | "overloaded":
+                status = fault.status or (429 if fault.kind == "rate_limit" else 529)
+                raise ModelError(said, status=status, transient=True, retry_after=fault.retry_after)
             case "overflow":
                 raise ContextOverflow(said, status=fault.status or 400)
             case "error":
@@ -200,14 +190,14 @@ def _is_table(
     return isinstance(scripts, Mapping)
 
 
-def _script(script: AnyScript, by: By | None) -> Script | Function:
+def _script(script: AnyScript) -> Script | Function:
     if isinstance(script, Script):
         return script
     if isinstance(script, Path):
         return script_from_file(script)
     if callable(script):
         return script
-    return Script(answers=script, by=by or "turns")
+    return Script(answers=script)
 
 
 def _parts(say: Say) -> Iterator[Part]:
