@@ -1,7 +1,6 @@
 """What a file says, key by key → one `AgentDefinition`: defaults, what follows from what, what is missing."""
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -44,7 +43,6 @@ _ABOUT_TOOLS = {
     "tools_settings",
     "permissions",
     "tool_overrides",
-    "subagents",
 }
 
 _MAKE: Callable[..., AgentDefinition] = AgentDefinition
@@ -56,15 +54,6 @@ class Body(msgspec.Struct, frozen=True):
     text: str
     line: int = 1
     hash: str = ""
-
-
-class Power(msgspec.Struct, frozen=True, kw_only=True):
-    """What the keys about tools say together."""
-
-    tools: ToolFilter
-    permissions: Permissions
-    overrides: dict[str, ToolOverride]
-    subagents: tuple[Subagent, ...]
 
 
 def assemble(
@@ -79,11 +68,7 @@ def assemble(
     """The definition, or None when the report holds an error."""
     fields = {"name": id.rpartition("/")[2], **given.values, "id": id, "extra": given.extra, "hash": body.hash}
     if not _ABOUT_TOOLS.isdisjoint(given.values):
-        power = power_of(given)
-        fields["tools"] = power.tools
-        fields["permissions"] = power.permissions
-        fields["tool_overrides"] = power.overrides
-        fields["subagents"] = power.subagents
+        _set_power(given.values, fields)
     _set_model(fields)
     _set_servers(fields)
     _set_category(given, fields)
@@ -101,34 +86,34 @@ def assemble(
     return _MAKE(**fields)
 
 
-def power_of(given: Given) -> Power:
+def _set_power(said: dict[str, object], fields: dict[str, object]) -> None:
     """`tools` and `allowed_tools` intersect, `disallowed_tools` is subtracted; denying rules come last."""
-    lists = [v for key in ("tools", "allowed_tools") if isinstance(v := given.values.get(key), Tools)]
-    denies = given.values.get("disallowed_tools")
-    said = given.values.get("permissions")
-    permissions = said if isinstance(said, Permissions) else Permissions()
+    lists = [v for key in ("tools", "allowed_tools") if isinstance(v := said.get(key), Tools)]
+    denies = said.get("disallowed_tools")
+    permissions = own if isinstance(own := said.get("permissions"), Permissions) else Permissions()
     denied = [name for each in lists for name in each.denied]
     rules = [rule for each in lists for rule in each.rules]
-    rules += msgspec.convert(given.values.get("tools_settings", ()), tuple[Rule, ...])
+    if settings := said.get("tools_settings"):
+        rules += msgspec.convert(settings, tuple[Rule, ...])
     rules += permissions.rules
     if isinstance(denies, Tools):
         denied += denies.denied
         rules += denies.rules
-    if given.values.get("readonly") is True or given.values.get("permission_mode") == "plan":
+    if said.get("readonly") is True or said.get("permission_mode") == "plan":
         denied += READ_ONLY
-    named = given.values.get("subagents")
-    subagents = [s for each in lists for s in each.subagents]
+    only = tuple([each.only for each in lists if each.only is not None])
+    fields["tools"] = ToolFilter(only=only, denied=tuple(dict.fromkeys(denied)))
+    fields["permissions"] = permissions
+    if rules:
+        fields["permissions"] = msgspec.structs.replace(permissions, rules=_without_repeats(rules))
     overrides = {name: override for each in lists for name, override in each.overrides.items()}
-    if isinstance(own := given.values.get("tool_overrides"), dict):
+    if isinstance(own := said.get("tool_overrides"), dict):
         overrides |= msgspec.convert(own, dict[str, ToolOverride])
-    return Power(
-        tools=ToolFilter(
-            only=tuple(each.only for each in lists if each.only is not None), denied=tuple(dict.fromkeys(denied))
-        ),
-        permissions=msgspec.structs.replace(permissions, rules=_without_repeats(rules)) if rules else permissions,
-        overrides=overrides,
-        subagents=(*(msgspec.convert(named, tuple[Subagent, ...]) if named else ()), *subagents),
-    )
+    if overrides:
+        fields["tool_overrides"] = overrides
+    if listed := [subagent for each in lists for subagent in each.subagents]:
+        named = said.get("subagents")
+        fields["subagents"] = (*(msgspec.convert(named, tuple[Subagent, ...]) if named else ()), *listed)
 
 
 def _without_repeats(rules: list[Rule]) -> tuple[Rule, ...]:
@@ -206,20 +191,23 @@ def _set_prompt(given: Given, body: Body, fields: dict[str, object], report: Rep
 
 
 def _check_placeholders(body: Body, fields: dict[str, object], report: Report) -> None:
-    inputs = msgspec.convert(fields.get("inputs", ()), tuple[InputSpec, ...])
-    declared = {*ALWAYS, *(spec.name for spec in inputs)}
-    if isinstance(variables := fields.get("variables"), dict):
-        declared |= msgspec.convert(variables, dict[str, str]).keys()
-    unknown = [p for p in islice(placeholders(body.text), 1000) if not p.dollar and p.name not in declared]
+    unknown = [(name, start) for name, start in placeholders(body.text) if name not in ALWAYS]
     if not unknown:
         return
-    first = unknown[0]
-    before = body.text[: first.start]
-    found = ", ".join(f"{{{{{name}}}}}" for name in list(dict.fromkeys(p.name for p in unknown))[:5])
+    inputs = msgspec.convert(fields.get("inputs", ()), tuple[InputSpec, ...])
+    declared = {spec.name for spec in inputs}
+    if isinstance(variables := fields.get("variables"), dict):
+        declared |= msgspec.convert(variables, dict[str, str]).keys()
+    unknown = [(name, start) for name, start in unknown if name not in declared]
+    if not unknown:
+        return
+    start = unknown[0][1]
+    before = body.text[:start]
+    found = ", ".join(f"{{{{{name}}}}}" for name in list(dict(unknown))[:5])
     report.add(
         "unknown-placeholder",
         body.line + before.count("\n"),
-        first.start - before.rfind("\n"),
+        start - before.rfind("\n"),
         f"{found}: neither an input nor a variable of this file",
         "declare it under inputs or variables",
     )

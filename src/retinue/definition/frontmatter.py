@@ -15,7 +15,8 @@ MAX_FRONTMATTER = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"((?:[ \t]*\r?\n)*)---[ \t]*(?:\r?\n|\Z)")
-_CLOSE = re.compile(rb"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+_CLOSE = re.compile(rb"---[ \t]*+\r?(?:\n|\Z)")
+_PLAIN = bytes((9, 10, *range(32, 127)))
 UNWANTED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]"
 )  # NEL, LS and PS are line breaks to YAML and to few editors; the bidirectional ones hide what a line says
@@ -47,8 +48,8 @@ def split(data: bytes) -> Parts | None:
         return None
     begin = opening.end()
     first_line = opening[0].count(b"\n") + 1
-    closing = _CLOSE.search(data, begin, begin + MAX_FRONTMATTER + 4)
-    if closing is None or not (closing.end() == len(data) or closing[0].endswith(b"\n")):
+    closing = _closing(data, begin)
+    if closing is None:
         if len(data) - begin > MAX_FRONTMATTER:
             limit = f"{MAX_FRONTMATTER // 1024} KiB"
             raise Refused(f"the frontmatter has no end within {limit}", first_line, 1, "frontmatter-too-large")
@@ -61,7 +62,7 @@ def split(data: bytes) -> Parts | None:
     body_line = first_line + raw.count(b"\n") + 1
     raw_body = data[end:]
     return Parts(
-        block=_checked(_decoded(raw, first_line), first_line),
+        block=_block(raw, first_line),
         block_line=first_line,
         body=_decoded(raw_body, body_line),
         body_line=body_line,
@@ -69,6 +70,17 @@ def split(data: bytes) -> Parts | None:
         late=bool(opening[1]),
         controls=_first_control(raw_body, body_line),
     )
+
+
+def _closing(data: bytes, begin: int) -> re.Match[bytes] | None:
+    """The line that ends the frontmatter; `begin` starts a line."""
+    at, last = begin - 1, begin + MAX_FRONTMATTER + 4
+    while at >= 0:
+        closing = _CLOSE.match(data, at + 1, last)
+        if closing is not None and (closing.end() == len(data) or closing[0].endswith(b"\n")):
+            return closing
+        at = data.find(b"\n---", at + 1, last)
+    return None
 
 
 def decoded_body(data: bytes) -> str:
@@ -87,7 +99,10 @@ def _decoded(raw: bytes, line: int) -> str:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def _checked(block: str, line: int) -> str:
+def _block(raw: bytes, line: int) -> str:
+    if not raw.translate(None, _PLAIN):
+        return raw.decode()
+    block = _decoded(raw, line)
     if found := UNWANTED.search(block):
         before = block[: found.start()]
         column = found.start() - before.rfind("\n")

@@ -75,7 +75,7 @@ def _read_slug(node: Node, _: Report) -> object:
 def _read_models(node: Node, _: Report) -> object:
     """One model, or a list in the order of preference."""
     if isinstance(node, Scalar):
-        return (text_of(node, "a model's name").strip(),)
+        return text_of(node, "a model's name").strip()
     models = texts_of(node, "a model's name, or a list of them")
     if not models:
         raise Bad("a model's name", node)
@@ -264,6 +264,7 @@ _TABLE = lookup(KEYS)
 _UNSUPPORTED = {folded(key): reason for key, reason in UNSUPPORTED.items()}
 
 
+@lru_cache(maxsize=1024)
 def find(key: str) -> tuple[Key, Kind] | None:
     """The row of a key under any of its names, and how this name's value is read."""
     return _TABLE.get(folded(key))
@@ -271,7 +272,7 @@ def find(key: str) -> tuple[Key, Kind] | None:
 
 def canonical_name(key: str) -> str:
     """The one name of a known key; an unknown one stays."""
-    row = _TABLE.get(folded(key))
+    row = find(key)
     return row[0].name if row else key
 
 
@@ -284,17 +285,17 @@ def is_free(key: str) -> bool:
 
 
 def grants_power(key: str) -> bool:
-    row = _TABLE.get(folded(key))
+    row = find(key)
     return row is not None and row[0].power
 
 
 def is_text(key: str) -> bool:
     """Its value may be read as plain text where it is not YAML."""
-    return is_known_text(key) or (folded(key) not in _TABLE and folded(key) not in NESTED)
+    return is_known_text(key) or (find(key) is None and folded(key) not in NESTED)
 
 
 def is_known_text(key: str) -> bool:
-    row = _TABLE.get(folded(key))
+    row = find(key)
     return row is not None and row[0].rescue
 
 

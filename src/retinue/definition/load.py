@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
-from retinue.definition.assemble import Body, Profile, PromptLookup, assemble, power_of
+from retinue.definition.assemble import Body, Profile, PromptLookup, assemble
 from retinue.definition.codes import Report
 from retinue.definition.frontmatter import Parts, decoded_body, split
 from retinue.definition.gather import gather
@@ -127,7 +127,6 @@ def load_prompt(text: bytes | str, *, file: str, name: str) -> tuple[Prompt | No
     if parts is None or not isinstance(root, Fields):
         return None, report.located()
     given = gather(root, report)
-    power = power_of(given)
     definition = assemble(given, Body(parts.body, parts.body_line), AgentId(name), report)
     problems = tuple(p for p in report.located() if p.code != "missing-description")
     if definition is None:
@@ -138,7 +137,7 @@ def load_prompt(text: bytes | str, *, file: str, name: str) -> tuple[Prompt | No
         text=definition.prompt,
         model=definition.model,
         provider=definition.provider,
-        tools=power.tools if limited else None,
+        tools=definition.tools if limited else None,
         hooks=definition.hooks,
         variables=definition.variables,
         env=definition.env,

@@ -65,13 +65,12 @@ def scalar(text: str, line: int, column: int, *, quoted: bool) -> Scalar:
 
 def joined_words(node: Node) -> Scalar | None:
     """An unquoted text to which the next line may have been joined by accident."""
-    match node:
-        case Scalar():
-            return node if node.goes_on else None
-        case Items():
-            return next(filter(None, map(joined_words, node.items)), None)
-        case Fields():
-            return next(filter(None, map(joined_words, node.fields.values())), None)
+    if isinstance(node, Scalar):
+        return node if node.goes_on else None
+    for inner in node.items if isinstance(node, Items) else node.fields.values():
+        if (found := joined_words(inner)) is not None:
+            return found
+    return None
 
 
 def plain(node: Node) -> Plain:

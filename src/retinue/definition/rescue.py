@@ -23,6 +23,7 @@ import msgspec
 
 from retinue.definition.codes import Report
 from retinue.definition.keys import BY_NAME, canonical_name, find, grants_power, is_known_text, is_text
+from retinue.definition.lines import read_lines
 from retinue.definition.node import MAX_VALUES, Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical
 from retinue.definition.tree import Broken, Refused, read_yaml
@@ -70,6 +71,8 @@ class Piece(msgspec.Struct):
 
 def read_frontmatter(block: str, first_line: int, report: Report) -> Fields | Items | None:
     """The root of the frontmatter; None when it was refused, and the report says why."""
+    if (plain := read_lines(block, first_line)) is not None:
+        return plain
     try:
         try:
             root = read_yaml(block, first_line, is_known_text, max_values=MAX_VALUES)

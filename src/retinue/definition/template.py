@@ -19,13 +19,8 @@ ALWAYS = (
 )
 """Names that every template may use."""
 
+_MOST_BRACES = 1000
 _PLACEHOLDER = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.-]*)[ \t]*\}\}|\$\{([A-Za-z_][\w-]*)\}")
-
-
-class Placeholder(msgspec.Struct, frozen=True):
-    name: str
-    start: int
-    dollar: bool
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +49,16 @@ def render(template: str, values: Mapping[str, str], inputs: Mapping[str, str]) 
     return _PLACEHOLDER.sub(fill, template)
 
 
-def placeholders(text: str) -> Iterator[Placeholder]:
-    for match in _PLACEHOLDER.finditer(text):
-        yield Placeholder(match[1] or match[2], match.start(), match[2] is not None)
+def placeholders(text: str) -> Iterator[tuple[str, int]]:
+    """Each `{{name}}` and where it starts; a text of thousands of braces is not read to its end."""
+    at = text.find("{{")
+    for _ in range(_MOST_BRACES):
+        if at < 0:
+            return
+        match = _PLACEHOLDER.match(text, at)
+        if match is not None:
+            yield match[1], at
+        at = text.find("{{", match.end() if match is not None else at + 1)
 
 
 def agent_list(agents: Iterable[Listed]) -> str:

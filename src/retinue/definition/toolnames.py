@@ -5,6 +5,7 @@ listed too, so that a file which names one is told so and not that it misspelled
 """
 
 import re
+from functools import lru_cache
 
 from retinue.definition.values import folded
 
@@ -72,6 +73,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_*-]")
 _REMOTE = re.compile(r"@?([\w. -]+(?:/[\w.-]+)*)/([\w.*-]+)")
 
 
+@lru_cache(maxsize=4096)
 def canonical(name: str) -> tuple[str, ...] | None:
     """Our names or patterns for `name`; None when it is neither ours, an MCP tool's, nor a pattern."""
     if ours := _BY_FOLD.get(folded(name)):

@@ -8,6 +8,7 @@ at run time: `mcp_*` names are judged when their server is known.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -22,6 +23,7 @@ READ_ONLY = ("edit", "write", "bash")
 """What a read-only agent is denied."""
 
 _CALL = re.compile(r"([^()\s]+)\s*\((.*)\)", re.DOTALL)
+_MORE = re.compile(r"[(),\s]")
 _WANTED = "a list of tools, one text with commas, a map of true and false, or {mode, list, overrides}"
 _EVERYTHING = 'name the tools, or write "*" in quotes for all of them'
 
@@ -76,6 +78,9 @@ def allowed(node: Node, report: Report, subagent: Kind) -> Tools:
                 return _by_mode(node, modes, report)
             return _by_map(node, report)
         case Items():
+            names = tuple(item.text for item in node.items if isinstance(item, Scalar) and isinstance(item.value, str))
+            if len(names) == len(node.items) and not report.known_tools and (known := _all_known(names)) is not None:
+                return known
             configured = [item for item in node.items if isinstance(item, Fields)]
             subagents = [subagent.read(item, report) for item in configured]
             listed = _allow(named(node), report)
@@ -152,6 +157,18 @@ def _allow(entries: Iterable[Named], report: Report) -> Tools:
         asked += allows
     only = None if "*" in names else _unique(names)
     return Tools(only=only, rules=tuple(asked))
+
+
+@lru_cache(maxsize=1024)
+def _all_known(names: tuple[str, ...]) -> Tools | None:
+    """What a list says that needs no rule and no warning: a whole catalog repeats a few such lists."""
+    tools: list[str] = []
+    for name in names:
+        ours = canonical(name) if not _MORE.search(name) else None
+        if ours is None:
+            return None
+        tools += ours
+    return Tools(only=None if "*" in tools else _unique(tools))
 
 
 def _by_map(node: Fields, report: Report) -> Tools:

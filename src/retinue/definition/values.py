@@ -124,15 +124,11 @@ def text_of(node: Node, wanted: str = "text") -> str:
 
 def texts_of(node: Node, wanted: str = "a list of texts") -> tuple[str, ...]:
     """A list, or one text with commas."""
-    match node:
-        case Scalar(value=None):
-            return ()
-        case Scalar():
-            return tuple(part for raw in node.text.split(",") if (part := raw.strip()))
-        case Items():
-            return tuple(text_of(item, wanted).strip() for item in node.items)
-        case Fields():
-            raise Bad(wanted, node)
+    if isinstance(node, Items):
+        return tuple([text_of(item, wanted).strip() for item in node.items])
+    if isinstance(node, Fields):
+        raise Bad(wanted, node)
+    return tuple([part for raw in node.text.split(",") if (part := raw.strip())]) if node.value is not None else ()
 
 
 def fields_of(node: Node, wanted: str) -> Fields:
