@@ -67,7 +67,7 @@ async def _answer(
     work: "Work", model: Model, request: Request, id: str, held: ledger.Most | None, seconds: float
 ) -> Answer | None:
     try:
-        async with work.abortable(seconds):
+        with work.flight.bounded(seconds):
             return await model.ask(request)
     except Exception as error:
         if held is not None:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from retinue.ports.tool import Inspection, Inspects, Rejected, Result, Tool, ToolContext
 from retinue.runtime import children, notify, permit, questions
 from retinue.runtime.completion import ALIAS, COMPLETE, NAMES, with_default_status
+from retinue.runtime.flight import Aborted
 from retinue.runtime.history import hooked
 from retinue.runtime.hooks import HookKind
 from retinue.runtime.offer import tools_for
@@ -21,7 +22,7 @@ from retinue.runtime.sides import side_definition
 from retinue.runtime.state import CallState
 from retinue.runtime.stops import side_of
 from retinue.runtime.system_tools import SystemTool
-from retinue.runtime.work import Aborted, Work
+from retinue.runtime.work import Work
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import TaintMarked
 from retinue.schema.events.steps import CallSettled, CallStarted
@@ -31,6 +32,7 @@ from retinue.schema.thread import SideName
 log = logging.getLogger("retinue.calls")
 _TURNS, _ENDS, _FAILS = 1, 2, 3
 AnyTool = Tool | SystemTool
+_NO_OVERRIDE = ToolOverride()
 Inspect = Callable[[Mapping[str, object], ToolContext], Awaitable[Inspection]]
 
 
@@ -48,22 +50,22 @@ async def settle_calls(work: Work) -> bool:
     """Move the open calls on as far as they go; False when all that is left must wait."""
     before = work.state.head
     side: SideName = work.state.answer.side if work.state.answer else "a"
-    tools = await tools_for(work, side)
+    tools = work.offers.get(side) or await tools_for(work, side)
     questions.expire(work)
     children.expire(work)
-    while group := _next_group(work, tools, side):
+    ranks = _ranks(work, side)
+    while group := _next_group(work, tools, ranks):
         ready = [r for state in group if (r := await _prepare(work, state, tools)) is not None]
         if ready:
-            await work.flush()
             await _run_all(work, ready)
-        if any(state.outcome is None for state in group):
+        if any([state.outcome is None for state in group]):
             break
     return work.state.head > before
 
 
-def _next_group(work: Work, tools: Mapping[str, AnyTool], side: SideName) -> list[CallState]:
+def _next_group(work: Work, tools: Mapping[str, AnyTool], ranks: Mapping[str, int]) -> list[CallState]:
     """The open calls at the front that may go together; once one of them ends something, only what outranks it runs."""
-    ranks, ended = _ranks(work, side), 0
+    ended = 0
     group: list[CallState] = []
     for state in work.state.calls.values():
         name = COMPLETE if state.call.tool == ALIAS else state.call.tool
@@ -111,14 +113,14 @@ async def _prepare(work: Work, state: CallState, tools: Mapping[str, AnyTool]) -
     if tool is None:
         _settle(work, state, _unknown(name, tools))
         return None
-    override = work.state.pin.definition.tool_overrides.get(name, ToolOverride())
+    override = work.state.pin.definition.tool_overrides.get(name, _NO_OVERRIDE)
     arguments = work.runtime.check(with_default_status(state.call.tool, state.call.arguments), tool.spec, override)
     if isinstance(arguments, Rejected):
         _settle(work, state, Result(status="error", text=arguments.message))
         return None
     if isinstance(tool, SystemTool):
         return Ready(state=state, tool=tool, arguments=arguments)
-    if not await questions.loop_may_go_on(work, state):
+    if not questions.loop_may_go_on(work, state):
         return None
     inspect = inspection_of(tool)
     inspection = await inspect(arguments, permit.context(work, state, override)) if inspect else None
@@ -141,12 +143,14 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Result:
 
 
 async def _run_all(work: Work, ready: list[Ready]) -> None:
+    effects = [item for item in ready if not isinstance(item.tool, SystemTool)]
+    if len(effects) < len(ready):
+        await work.flush()
     for item in ready:
         if isinstance(item.tool, SystemTool):
             result = await item.tool.settle(work, item.state, item.arguments)
             if result is not None:
                 await _finish(work, item.state, result, 0.0)
-    effects = [item for item in ready if not isinstance(item.tool, SystemTool)]
     if not effects:
         return
     for item in effects:
@@ -156,7 +160,7 @@ async def _run_all(work: Work, ready: list[Ready]) -> None:
     run = work.state.run
     left = max(run.started.timeout - work.spent(), 1.0) if run else 60.0
     try:
-        async with work.abortable(left):
+        with work.flight.bounded(left):
             if len(effects) == 1:
                 await _run_one(work, effects[0])
             else:
@@ -179,7 +183,7 @@ async def _cut(work: Work, effects: list[Ready], stopped: TimeoutError | Aborted
 async def _run_one(work: Work, item: Ready) -> None:
     tool, state = item.tool, item.state
     assert not isinstance(tool, SystemTool)
-    override = work.state.pin.definition.tool_overrides.get(tool.spec.name, ToolOverride())
+    override = work.state.pin.definition.tool_overrides.get(tool.spec.name, _NO_OVERRIDE)
     approved = item.inspection.targets if item.inspection else ()
     context = permit.context(work, state, override, approved=approved)
     started = work.runtime.clock.monotonic()

@@ -5,7 +5,7 @@ bounded in bytes and can be rebuilt from the log at any time, to the same bytes.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from retinue.ports.model import Fragment, Head, Model, Request
@@ -16,10 +16,15 @@ from retinue.schema.ids import ThreadId
 from retinue.schema.message import Turn
 from retinue.schema.thread import SideName
 
+_CHANGES_THE_PAST = (ContextCompacted, HistoryChanged)
 BYTES_PER_TOKEN = 3.6
 """For estimates before a provider has counted; on the careful side for English and code."""
 _TURN = 16
 """Tokens that a provider may put around a turn."""
+
+
+_OVERHEAD = 2000
+"""Bytes that a context takes beside its fragments."""
 
 
 class Context:
@@ -50,7 +55,7 @@ class Context:
 
     def tell(self, event: AnyEvent) -> None:
         """Take in an event as it happens; one that changes the past makes this context stale."""
-        if isinstance(event, ContextCompacted | HistoryChanged):
+        if isinstance(event, _CHANGES_THE_PAST):
             self.stale = True
         else:
             if isinstance(event, ModelAnswered) and event.side == self._perspective.side and event.usage.input:
@@ -95,7 +100,7 @@ class Context:
 
     def _encode(self, turn: Turn) -> Fragment:
         """The open turn is encoded when it is asked with and needed again when it was answered."""
-        if self._open is not None and self._open[0] == turn:
+        if self._open is not None and self._open[0] is turn:
             return self._open[1]
         fragment = self.model.encode_turn(turn)
         self.encoded += len(fragment.data)
@@ -110,9 +115,8 @@ class Context:
         return self._head[1]
 
 
-def build(model: Model, side: SideName, events: Iterable[AnyEvent]) -> Context:
-    """The context after `events`, from the first one on."""
-    log = list(events)
+def build(model: Model, side: SideName, log: Sequence[AnyEvent]) -> Context:
+    """The context after all of `log`."""
     compacted = next((e for e in reversed(log) if isinstance(e, ContextCompacted) and e.side == side), None)
     context = Context(model, Perspective(side, compacted=compacted, changed=changes_of(log, side)))
     for event in log:
@@ -121,35 +125,44 @@ def build(model: Model, side: SideName, events: Iterable[AnyEvent]) -> Context:
 
 
 class ContextCache:
-    """Contexts of the threads at work, least recently used out first."""
+    """Contexts of the threads at work, by side; the thread that was least recently used goes first."""
 
     def __init__(self, limit: int = 256 * 1024 * 1024) -> None:
         self._limit = limit
         self._size = 0
-        self._contexts: OrderedDict[tuple[ThreadId, SideName], tuple[Context, int]] = OrderedDict()
+        self._held: OrderedDict[ThreadId, dict[SideName, Context]] = OrderedDict()
 
     def get(self, thread: ThreadId, side: SideName, model: Model) -> Context | None:
-        held = self._contexts.get((thread, side))
-        if held is None or held[0].model is not model or held[0].stale:
+        sides = self._held.get(thread)
+        context = sides.get(side) if sides is not None else None
+        if context is None or context.model is not model or context.stale:
             return None
-        self._contexts.move_to_end((thread, side))
-        return held[0]
+        self._held.move_to_end(thread)
+        if self._size > self._limit:
+            self._make_room()
+        return context
 
     def put(self, thread: ThreadId, side: SideName, context: Context) -> None:
-        self.drop(thread, side)
-        size = context.bytes + 2000
-        self._contexts[(thread, side)] = (context, size)
-        self._size += size
-        while self._size > self._limit and len(self._contexts) > 1:
-            _, (_, freed) = self._contexts.popitem(last=False)
-            self._size -= freed
+        sides = self._held.setdefault(thread, {})
+        if replaced := sides.get(side):
+            self._size -= replaced.bytes + _OVERHEAD
+        sides[side] = context
+        self._size += context.bytes + _OVERHEAD
+        self._make_room()
 
     def feed(self, thread: ThreadId, event: AnyEvent) -> None:
-        for side in ("a", "b"):
-            if held := self._contexts.get((thread, side)):
-                held[0].tell(event)
+        sides = self._held.get(thread)
+        if sides is None:
+            return
+        for context in sides.values():
+            before = context.bytes
+            context.tell(event)
+            self._size += context.bytes - before
 
-    def drop(self, thread: ThreadId, side: SideName | None = None) -> None:
-        for name in ("a", "b") if side is None else (side,):
-            if held := self._contexts.pop((thread, name), None):
-                self._size -= held[1]
+    def drop(self, thread: ThreadId) -> None:
+        for context in self._held.pop(thread, {}).values():
+            self._size -= context.bytes + _OVERHEAD
+
+    def _make_room(self) -> None:
+        while self._size > self._limit and len(self._held) > 1:
+            self.drop(next(iter(self._held)))

@@ -10,6 +10,7 @@ from retinue.runtime.calls import settle_calls
 from retinue.runtime.completion import Finish
 from retinue.runtime.deps import Runtime
 from retinue.runtime.ending import complete
+from retinue.runtime.flight import Aborted
 from retinue.runtime.handoff import hand_over
 from retinue.runtime.inbox import drain
 from retinue.runtime.moves import Ask, Rest, SettleCalls, StartRun, Wait, next_move, wait_for
@@ -18,7 +19,7 @@ from retinue.runtime.start import start_run
 from retinue.runtime.step import ask
 from retinue.runtime.stops import EndTurn, Grace, HandOver
 from retinue.runtime.titles import before_rest
-from retinue.runtime.work import Aborted, Work, load_work
+from retinue.runtime.work import Work, load_work
 from retinue.schema.errors import Fenced
 from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
 

@@ -55,12 +55,12 @@ class Engine:
         """Others wrote to these threads: end what is in flight where they said stop."""
         for thread in threads:
             work = self._active.get(thread)
-            if work is None or work.abort_asked:
+            if work is None or work.flight.abort_asked:
                 continue
             entries = await self.runtime.store.inbox(thread, after=work.drained)
             work.inbox_head = max([work.inbox_head, *(e.position for e in entries)])
             if any(e.entry.kind in ("interrupt", "cancel", "terminate") for e in entries):
-                work.abort()
+                work.flight.abort()
 
     # starting
 
@@ -264,7 +264,7 @@ class Engine:
         await self._admit(thread, kind, msgspec.json.encode(control), None)
         work = self._active.get(thread)
         if work is not None and kind != "resume":
-            work.abort()
+            work.flight.abort()
 
     async def _admit(self, thread: ThreadId, kind: InboxKind, data: bytes, id: str | None) -> str:
         clock = self.runtime.clock

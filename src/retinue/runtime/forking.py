@@ -8,12 +8,16 @@ from retinue.runtime.project import project
 from retinue.schema import inbox
 from retinue.schema.errors import UsageError
 from retinue.schema.events.people import QuestionSettled
+from retinue.schema.events.runs import MessageReceived, RunStarted
 from retinue.schema.events.steps import CallSettled, ModelAsked
 from retinue.schema.events.threads import Pin, SegmentStarted, ThreadForked, ThreadStarted, ThreadTerminated
 from retinue.schema.events.union import AnyEvent, encode
 from retinue.schema.ids import Seq, Tenant, ThreadId
 from retinue.schema.message import Outcome, Text
 
+_DROPPED = (ModelAsked, ThreadTerminated)
+_REPLACED = (MessageReceived, RunStarted)
+"""At the end of a log they were not answered: another message takes their place."""
 FORKED = "Not carried over: this thread was forked while the call was open."
 
 
@@ -33,7 +37,7 @@ def fork(
     if at is not None and not 1 <= at <= last:
         raise UsageError(f"the log has events 1 to {last}; {at} is not among them")
     kept = [event for seq, event in log if at is None or seq <= at]
-    while isinstance(kept[-1], ModelAsked | ThreadTerminated):
+    while isinstance(kept[-1], _DROPPED) or (message is not None and isinstance(kept[-1], _REPLACED)):
         kept.pop()
     first = kept[0]
     assert isinstance(first, ThreadStarted)

@@ -21,7 +21,7 @@ async def drain(work: Work) -> None:
         for stored in entries:
             await _take(work, stored.entry)
             work.drain_to(stored.position)
-    work.abort_asked = False
+    work.flight.abort_asked = False
 
 
 async def _take(work: Work, entry: InboxEntry) -> None:

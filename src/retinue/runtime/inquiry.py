@@ -43,7 +43,7 @@ async def inquire(work: "Work", state: CallState, inquiry: Inquiry) -> object:
     settled = QuestionSettled(at=work.now, id=asked.id, call=asked.call, status="withdrawn")
     try:
         await work.flush()
-        with work.paused():
+        with work.flight.paused():
             given = await _reply(work, asked.id)
         answered = QuestionSettled(at=work.now, id=asked.id, call=asked.call, status="expired")
         if given is not None:

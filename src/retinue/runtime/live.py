@@ -7,27 +7,31 @@ have not seen yet, so a slow one gets larger pieces and never slows the run.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from retinue.ports.model import Delta
 from retinue.runtime.state import State
 from retinue.schema.completion import Completion
+from retinue.schema.events.runs import RunCompleted, RunFailed
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import Seq, ThreadId
 
+_ENDS = (RunCompleted, RunFailed)
 DeltaKind = Literal["text", "thinking", "call", "output"]
 Tap = Callable[[State, Sequence[AnyEvent]], None]
 """Told of every commit of this process, when it is on disk. It must not raise, and must not change the state."""
 
 
-@dataclass(slots=True)
 class Partial:
     """What one request has said so far. `event` is the `model.asked` it belongs to."""
 
-    event: Seq
-    attempt: int
-    pieces: list[tuple[DeltaKind, str]] = field(default_factory=list[tuple[DeltaKind, str]])
+    __slots__ = ("attempt", "event", "pieces")
+
+    def __init__(self, event: Seq, attempt: int) -> None:
+        self.event = event
+        self.attempt = attempt
+        self.pieces: list[tuple[DeltaKind, str]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,14 @@ class Live:
 
     def committed(self, thread: ThreadId, state: State, events: Sequence[AnyEvent]) -> None:
         """Events of the thread are on disk: readers look at the log."""
-        self._wake(thread)
+        if thread in self._readers:
+            self._wake(thread)
         for tap in self.taps:
             tap(state, events)
+        if thread in self._expected:
+            for event in events:
+                if isinstance(event, _ENDS):
+                    self._completed(thread, event.completion)
 
     def expect(self, thread: ThreadId) -> "asyncio.Future[Completion]":
         """The next completion of a thread that this process drives."""
@@ -86,15 +95,14 @@ class Live:
         if not waiting:
             self._expected.pop(thread, None)
 
-    def completed(self, thread: ThreadId, completion: Completion) -> None:
+    def _completed(self, thread: ThreadId, completion: Completion) -> None:
         for future in self._expected.pop(thread, ()):
             if not future.done():
                 future.set_result(completion)
 
     def _wake(self, thread: ThreadId) -> None:
-        if thread in self._readers:
-            for reader in self._readers[thread]:
-                reader.set()
+        for reader in self._readers.get(thread, ()):
+            reader.set()
 
     def partial(self, thread: ThreadId) -> Partial | None:
         return self._partial.get(thread)

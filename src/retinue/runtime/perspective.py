@@ -5,7 +5,7 @@ A turn is emitted when it can no longer change: a user turn once it was
 answered, an assistant turn at once. What is still being gathered is in `open_turns`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from retinue.schema.events.runs import GraceStarted, MessageReceived, RunStarted, TurnEnded
 from retinue.schema.events.steps import CallSettled, ContextCompacted, HistoryChanged, ModelAnswered
@@ -44,6 +44,8 @@ class Perspective:
         self._role: Role | None = None
         self._parts: list[Part] = []
         self._order: dict[CallId, int] = {}
+        self._open: tuple[Turn, ...] | None = None
+        """`open_turns` until something is added: what was asked with is what becomes final."""
 
     @property
     def count(self) -> int:
@@ -56,6 +58,7 @@ class Perspective:
                 return self._add("assistant" if event.side == self.side else "user", event.parts)
             case RunStarted() if event.query is not None and self.side == "a":
                 self._parts = [*(p for p in self._parts if not isinstance(p, Text)), Text(text=event.query)]
+                self._open = None
                 return []
             case ModelAnswered():
                 return self._own_answer(event) if event.side == self.side else self._say(text_of(event.parts))
@@ -70,6 +73,11 @@ class Perspective:
 
     def open_turns(self) -> tuple[Turn, ...]:
         """What a request sent now would hold after the final turns: it ends with a user turn."""
+        if self._open is None:
+            self._open = self._gathered()
+        return self._open
+
+    def _gathered(self) -> tuple[Turn, ...]:
         if self._role == "user" and self._parts:
             return (self._changed_turn(self._count, self._ordered()),)
         filler = Turn(role="user", parts=(Text(text=CONTINUE if self._count or self._parts else OPENING),))
@@ -82,7 +90,7 @@ class Perspective:
         sendable = any(isinstance(p, Call) or (isinstance(p, Text) and p.text.strip()) for p in event.parts)
         turns += self._emit(Turn(role="assistant", parts=event.parts if sendable else (*event.parts, Text(text=EMPTY))))
         self._order = {call.id: i for i, call in enumerate(calls_of(event.parts))}
-        self._role, self._parts = None, []
+        self._role, self._parts, self._open = None, [], None
         return turns
 
     def _say(self, text: str) -> list[Turn]:
@@ -93,12 +101,13 @@ class Perspective:
         turns: list[Turn] = []
         if self._role == role:
             self._parts.extend(parts)
+            self._open = None
             return turns
         if self._role is not None:
             turns = self._emit(Turn(role=self._role, parts=self._ordered().parts))
         elif role == "assistant":
             turns = [emitted for turn in self.open_turns() for emitted in self._emit(turn)]
-        self._role, self._parts = role, list(parts)
+        self._role, self._parts, self._open = role, list(parts), None
         return turns
 
     def _ordered(self) -> Turn:
@@ -129,6 +138,6 @@ class Perspective:
         return [turn]
 
 
-def changes_of(events: list[AnyEvent], side: SideName) -> dict[int, tuple[Part, ...]]:
+def changes_of(events: Sequence[AnyEvent], side: SideName) -> dict[int, tuple[Part, ...]]:
     """What hooks replaced in the history, by turn; the last change of a turn counts."""
     return {e.turn: e.parts for e in events if isinstance(e, HistoryChanged) and e.side == side}

@@ -114,7 +114,7 @@ def expire(work: "Work") -> None:
         work.record(CallSettled(at=work.now, outcome=outcome))
 
 
-async def loop_may_go_on(work: "Work", state: CallState) -> bool:
+def loop_may_go_on(work: "Work", state: CallState) -> bool:
     """The guard against a model that repeats itself: ask a person, or end the run when nobody can be asked."""
     signature, times = work.state.repeated
     limit = work.runtime.tuning.repeated_calls

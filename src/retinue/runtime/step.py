@@ -9,12 +9,13 @@ from retinue.ports.store import Settle
 from retinue.runtime import compaction, ledger
 from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
+from retinue.runtime.flight import Aborted
 from retinue.runtime.history import filter_history
 from retinue.runtime.offer import head_for, most_output
 from retinue.runtime.project import project
-from retinue.runtime.sides import candidates
+from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.tail import tail_for
-from retinue.runtime.work import Aborted, Work, read_log
+from retinue.runtime.work import Work, read_log
 from retinue.schema.errors import BudgetExceeded, ModelError
 from retinue.schema.events.steps import ModelAnswered, ModelAsked, ModelFailed
 from retinue.schema.ids import call_id
@@ -31,8 +32,9 @@ async def ask(work: Work) -> Finish | None:
     if isinstance(choice, Finish):
         return choice
     head = await head_for(work, side)
-    await filter_history(work, side)
-    context = await work.context(side, choice.model)
+    if side_definition(work, side).hooks:
+        await filter_history(work, side)
+    context = work.runtime.contexts.get(work.thread, side, choice.model) or await work.context(side, choice.model)
     request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
     if compaction.due(work, context, request, choice.model):
         await compaction.compact(work, side, choice.model, context, request)
@@ -100,7 +102,7 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
     live.begin(work.thread, work.state.asked_seq, work.state.attempts.tried + 1)
     started = work.runtime.clock.monotonic()
     try:
-        async with work.abortable(max(left, 1.0)):
+        with work.flight.bounded(max(left, 1.0)):
             answer = await choice.model.ask(request, lambda delta: live.delta(work.thread, delta))
     except (ModelError, TimeoutError, Aborted) as error:
         heard = live.partial(work.thread)

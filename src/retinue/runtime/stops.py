@@ -4,11 +4,12 @@ In S4's order: session bindings, the completion tool, the side's stop tool, stop
 response. Limits are judged before the next request, in `retinue.runtime.moves`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from retinue.runtime.completion import NAMES, Finish, finish_from
+from retinue.runtime.completion import ALIAS, COMPLETE, Finish, finish_from
 from retinue.runtime.state import CallState, RunState, State
 from retinue.schema.agent import Binding, Side
 from retinue.schema.completion import Reason
@@ -64,7 +65,10 @@ def after_step(state: State) -> Stop | None:
     if run is None or answer is None:
         return None
     side = side_of(state, answer.side)
-    done = [c for c in state.calls.values() if c.outcome is not None and c.outcome.status == "ok"]
+    done: dict[str, CallState] = {}
+    for call in state.calls.values():
+        if call.outcome is not None and call.outcome.status == "ok":
+            done.setdefault(call.call.tool, call)
     return (
         _by_binding(side, done)
         or _by_completion(state, done)
@@ -98,7 +102,7 @@ def give_up(state: State, reason: Reason) -> Finish:
     )
 
 
-def _by_binding(side: Side, done: list[CallState]) -> Finish | None:
+def _by_binding(side: Side, done: Mapping[str, CallState]) -> Finish | None:
     """Fail beats stop, whichever was called first."""
     if found := _bound(side.session_fail, done):
         message, attachments = found
@@ -109,26 +113,26 @@ def _by_binding(side: Side, done: list[CallState]) -> Finish | None:
     return None
 
 
-def _bound(binding: Binding | None, done: list[CallState]) -> tuple[str, tuple[str, ...]] | None:
-    call = next((c for c in done if binding and c.call.tool == binding.name), None)
+def _bound(binding: Binding | None, done: Mapping[str, CallState]) -> tuple[str, tuple[str, ...]] | None:
+    call = done.get(binding.name) if binding else None
     return payload(binding, call.call.arguments) if binding and call else None
 
 
-def _by_completion(state: State, done: list[CallState]) -> Finish | None:
-    call = next((c for c in done if c.call.tool in NAMES), None)
+def _by_completion(state: State, done: Mapping[str, CallState]) -> Finish | None:
+    call = done.get(COMPLETE) or done.get(ALIAS)
     return finish_from(state.pin.definition, call.call.arguments) if call else None
 
 
-def _by_handoff(done: list[CallState]) -> HandOver | None:
-    for call in done:
+def _by_handoff(done: Mapping[str, CallState]) -> HandOver | None:
+    for call in done.values():
         agent = call.outcome.metadata.get("handoff") if call.outcome else None
         if isinstance(agent, str):
             return HandOver(agent=agent, call=call.call.id)
     return None
 
 
-def _by_stop_tool(state: State, side: Side, name: SideName, done: list[CallState]) -> Stop | None:
-    call = next((c for c in done if side.stop_tool and c.call.tool == side.stop_tool), None)
+def _by_stop_tool(state: State, side: Side, name: SideName, done: Mapping[str, CallState]) -> Stop | None:
+    call = done.get(side.stop_tool) if side.stop_tool else None
     if call is None or call.outcome is None:
         return None
     text = _property(call, side.stop_tool_response_property)
@@ -145,6 +149,8 @@ def _by_response(state: State, run: RunState, side: Side, answer: ModelAnswered)
         return EndTurn(side=answer.side, why="response") if side.stop_on_response else None
     if answer.finish in ("refusal", "filtered"):
         return Finish(result=text, status="FAILED", reason="error", error="The model refused to answer.")
+    if _goes_on(state, run):
+        return None
     match run.started.completion:
         case "explicit":
             return recover(state, "no_completion")
@@ -154,6 +160,12 @@ def _by_response(state: State, run: RunState, side: Side, answer: ModelAnswered)
             if not side.stop_on_response and run.started.mode == "agentic" and run.grace is None:
                 return None
             return _response(state, run, answer, text)
+
+
+def _goes_on(state: State, run: RunState) -> bool:
+    """Somebody spoke while the model answered, so that its reply was not the last word."""
+    open_ended = run.started.mode not in ("single_shot", "streaming") and run.grace is None
+    return open_ended and bool(state.unanswered) and run.steps < run.started.max_steps
 
 
 def _response(state: State, run: RunState, answer: ModelAnswered, text: str) -> Stop:

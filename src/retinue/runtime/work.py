@@ -1,15 +1,12 @@
 """One claimed thread at work: its state, what is staged for the next commit, and its clock.
 
 `record` folds events at once and stages them; `flush` makes everything staged
-durable in one commit. Whoever acts on the world flushes first.
+durable in one commit. Whoever acts on the world flushes first. Bounding and ending
+what is in flight is `retinue.runtime.flight`'s.
 """
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
 
 from retinue.policy.calls import Authority
 from retinue.policy.rules import Tier
@@ -30,43 +27,51 @@ from retinue.ports.store import (
 from retinue.ports.tool import Tool
 from retinue.runtime.context import Context, build
 from retinue.runtime.deps import Runtime
+from retinue.runtime.flight import Flight
 from retinue.runtime.project import apply, project
 from retinue.runtime.state import State
 from retinue.runtime.system_tools import SystemTool
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
-from retinue.schema.events.runs import GraceStarted, RunCompleted, RunFailed, RunResumed, RunStarted, RunWaiting
+from retinue.schema.events.runs import GraceStarted, RunResumed, RunStarted, RunWaiting
 from retinue.schema.events.steps import ModelAnswered
 from retinue.schema.events.union import AnyEvent, decode, encode
 from retinue.schema.ids import QuestionId, Seq, ThreadId
 from retinue.schema.thread import SideName
 
-_CARRIES_SPENT = (ModelAnswered, RunWaiting, RunResumed, GraceStarted)
+_OF_QUESTIONS = (QuestionAsked, QuestionSettled)
+_CARRIES_SPENT = (ModelAnswered, RunStarted, RunWaiting, RunResumed, GraceStarted)
 _PAGE = 1000
 
 
-class Aborted(Exception):
-    """Somebody interrupted, cancelled or terminated while work was in flight."""
-
-
-@dataclass(slots=True)
 class Staged:
-    """What the next commit carries beside events."""
+    """What the next commit carries."""
 
-    events: list[AnyEvent] = field(default_factory=list[AnyEvent])
-    spawn: list[NewThread] = field(default_factory=list[NewThread])
-    send: list[tuple[ThreadId, InboxEntry]] = field(default_factory=list[tuple[ThreadId, InboxEntry]])
-    ledger: list[Reserve | Settle] = field(default_factory=list[Reserve | Settle])
-    drained: int | None = None
+    __slots__ = ("drained", "events", "ledger", "send", "spawn")
 
-    def __bool__(self) -> bool:
-        return bool(self.events or self.drained or self.ledger or self.send)
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.spawn: list[NewThread] = []
+        self.send: list[tuple[ThreadId, InboxEntry]] = []
+        self.ledger: list[Reserve | Settle] = []
+        self.drained: int | None = None
 
 
 class Work:
-    def __init__(self, runtime: Runtime, claim: Claim, state: State, drained: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        claim: Claim,
+        state: State,
+        log: list[AnyEvent],
+        *,
+        drained: int = 0,
+        inbox_head: int = 0,
+    ) -> None:
         self.runtime = runtime
         self.thread = claim.thread
         self.state = state
+        self._log: list[AnyEvent] | None = log
+        """Until the first context is made of it; whoever needs the log later reads it."""
         self.offers: dict[SideName, dict[str, Tool | SystemTool]] = {}
         """Tools by side, gathered once a run."""
         self.heads: dict[tuple[SideName, bool], Head] = {}
@@ -77,16 +82,15 @@ class Work:
         self.authority: Authority | None = None
         self.news = asyncio.Event()
         """Set when the inbox may hold more."""
-        self.inbox_head = drained
+        self.inbox_head = inbox_head
         self.drained = drained
         self._epoch = claim.epoch
         self._expected: Seq = claim.head
         self._staged = Staged()
         self._flushing = asyncio.Lock()
-        """Calls that run at once settle at once; their commits go one after another."""
+        """Held while calls in flight commit: those that run at once settle at once, one after another."""
         self._mark = runtime.clock.monotonic()
-        self.deadline: asyncio.Timeout | None = None
-        self.abort_asked = False
+        self.flight = Flight()
         self.looping = False
         """The guard against repetition tripped and nobody can be asked."""
 
@@ -94,25 +98,26 @@ class Work:
 
     def record(self, *events: AnyEvent) -> None:
         """Fold events and stage them. They are true for this process now and durable after `flush`."""
+        state, contexts, staged = self.state, self.runtime.contexts, self._staged.events
         for event in events:
-            apply(self.state, self.state.head + 1, event)
-            self.runtime.contexts.feed(self.thread, event)
-            self._staged.events.append(event)
+            apply(state, state.head + 1, event)
+            contexts.feed(self.thread, event)
+            staged.append(event)
+            if self._log is not None:
+                self._log.append(event)
             if isinstance(event, _CARRIES_SPENT):
                 self._mark = self.runtime.clock.monotonic()
-            elif isinstance(event, RunStarted):
-                self._mark = self.runtime.clock.monotonic()
-                self.forget()
+            if isinstance(event, RunStarted):
+                self.regather()
 
     def forget(self) -> None:
         """Tools and candidates are gathered anew: a run or a segment starts."""
-        self.offers.clear()
-        self.heads.clear()
+        self.regather()
         self.candidates.clear()
         self.tiers = self.authority = None
 
     def regather(self) -> None:
-        """The tools there are have changed: the next step is offered what there is now."""
+        """The tools there are may have changed: the next step is offered what there is now."""
         self.offers.clear()
         self.heads.clear()
 
@@ -160,53 +165,55 @@ class Work:
             Fenced: another owner has the thread; this work is void.
             BudgetExceeded: a staged reservation did not fit; nothing was written.
         """
-        if park is None and not self._staged:
+        staged = self._staged
+        if park is None and not (staged.events or staged.drained or staged.ledger or staged.send):
             return None
+        if not self.flight.on and not self._flushing.locked():
+            return await self._commit(park)
+        # What is in flight may be cancelled at any await; what the store was given must be heard of all the same.
+        return await asyncio.shield(asyncio.ensure_future(self._commit_in_turn(park)))
+
+    async def _commit_in_turn(self, park: Park | None) -> Committed:
         async with self._flushing:
             return await self._commit(park)
 
-    async def _commit(self, park: Park | None) -> Committed | None:
+    async def _commit(self, park: Park | None) -> Committed:
         staged, self._staged = self._staged, Staged()
+        events: list[bytes] = []
+        questions: dict[QuestionId, QuestionRow] = {}
+        for event in staged.events:
+            data = encode(event)
+            events.append(data)
+            if isinstance(event, _OF_QUESTIONS):
+                is_open = isinstance(event, QuestionAsked)
+                expires = event.expires if is_open else None
+                questions[event.id] = QuestionRow(id=event.id, open=is_open, data=data, expires=expires)
         committed = await self.runtime.store.commit(
             Commit(
                 thread=self.thread,
                 epoch=self._epoch,
                 expected=self._expected,
-                events=tuple(encode(e) for e in staged.events),
+                events=tuple(events),
                 drained=staged.drained,
                 spawn=tuple(staged.spawn),
                 send=tuple(staged.send),
                 ledger=tuple(staged.ledger),
-                questions=self._question_rows(staged.events),
+                questions=tuple(questions.values()),
                 listing=self._listing(),
                 park=park,
             )
         )
         self._expected = committed.head
-        self.inbox_head = max(self.inbox_head, committed.inbox_head)
+        if committed.inbox_head > self._inbox_head:
+            self.inbox_head = committed.inbox_head
         if staged.events:
-            self._publish(staged.events)
+            self.runtime.live.committed(self.thread, self.state, staged.events)
         return committed
-
-    def _publish(self, events: list[AnyEvent]) -> None:
-        self.runtime.live.committed(self.thread, self.state, events)
-        for event in events:
-            if isinstance(event, RunCompleted | RunFailed):
-                self.runtime.live.completed(self.thread, event.completion)
 
     def withdraw(self, reloaded: State) -> None:
         """Forget what a refused commit carried; `reloaded` is the state without it."""
-        self.state = reloaded
+        self.state, self._log = reloaded, None
         self.runtime.contexts.drop(self.thread)
-
-    def _question_rows(self, events: list[AnyEvent]) -> tuple[QuestionRow, ...]:
-        rows: dict[QuestionId, QuestionRow] = {}
-        for event in events:
-            if isinstance(event, QuestionAsked):
-                rows[event.id] = QuestionRow(id=event.id, open=True, data=encode(event), expires=event.expires)
-            elif isinstance(event, QuestionSettled):
-                rows[event.id] = QuestionRow(id=event.id, open=False, data=encode(event))
-        return tuple(rows.values())
 
     def _listing(self) -> Listing:
         state = self.state
@@ -221,74 +228,19 @@ class Work:
             updated_at=self.now,
         )
 
-    # work in flight
-
-    def abortable(self, seconds: float) -> "_Abortable":
-        """Bound what happens inside by time, and let `abort` end it at once.
-
-        Raises:
-            TimeoutError: the time is up.
-            Aborted: `abort` was called.
-        """
-        return _Abortable(self, seconds)
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """The bound of `abortable` stands still: what is in flight waits for a person."""
-        deadline, loop = self.deadline, asyncio.get_running_loop()
-        end = deadline.when() if deadline else None
-        if deadline is None or end is None:
-            yield
-            return
-        left = end - loop.time()
-        deadline.reschedule(None)
-        try:
-            yield
-        finally:
-            if not self.abort_asked:
-                with suppress(RuntimeError):  # it has ended otherwise
-                    deadline.reschedule(loop.time() + left)
-
-    def abort(self) -> None:
-        """Called from outside the task: end what is in flight; the loop then reads the inbox."""
-        self.abort_asked = True
-        if self.deadline is not None:
-            self.deadline.reschedule(asyncio.get_running_loop().time())
-
     # the conversation
 
     async def context(self, side: SideName, model: Model) -> Context:
-        cache = self.runtime.contexts
-        if held := cache.get(self.thread, side, model):
+        """The conversation so far, encoded for a model; from the log, when the cache no longer has it."""
+        if held := self.runtime.contexts.get(self.thread, side, model):
             return held
-        await self.flush()
-        context = build(model, side, [event for _, event in await read_log(self.runtime, self.thread)])
-        cache.put(self.thread, side, context)
+        log, self._log = self._log, None
+        if log is None:
+            await self.flush()
+            log = [event for _, event in await read_log(self.runtime, self.thread)]
+        context = build(model, side, log)
+        self.runtime.contexts.put(self.thread, side, context)
         return context
-
-
-class _Abortable:
-    """A class, because a generator would cost a step twice what it does."""
-
-    def __init__(self, work: Work, seconds: float) -> None:
-        self._work = work
-        self._timeout = asyncio.timeout(seconds)
-
-    async def __aenter__(self) -> None:
-        if self._work.abort_asked:
-            raise Aborted
-        self._work.deadline = await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._work.deadline = None
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            if self._work.abort_asked:
-                raise Aborted from None
-            raise
 
 
 async def read_log(runtime: Runtime, thread: ThreadId, after: Seq = 0) -> list[tuple[Seq, AnyEvent]]:
@@ -305,4 +257,7 @@ async def load_work(runtime: Runtime, claim: Claim) -> Work:
     log = await read_log(runtime, claim.thread)
     row, state = await runtime.store.row(claim.thread), project(log)
     judging = await runtime.of(state.thread.project) if runtime.of else runtime
-    return Work(judging, claim, state, row.drained if row else 0)
+    events = [event for _, event in log]
+    if row is None:
+        return Work(judging, claim, state, events)
+    return Work(judging, claim, state, events, drained=row.drained, inbox_head=row.inbox_head)
