@@ -49,6 +49,7 @@ class Built:
     async def close(self) -> None:
         if self.takeover is not None:
             self.takeover.cancel()
+        self.engine.runtime.live.close()
         await self.dispatcher.stop()
         await self.projects.close()
         await self.database.close()

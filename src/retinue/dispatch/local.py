@@ -17,6 +17,8 @@ from retinue.schema.ids import ThreadId
 log = logging.getLogger("retinue.dispatch")
 _IDLE = 5.0
 """Seconds between looks when nothing is due and nobody wakes us."""
+_PAUSE = 1.0
+"""Seconds before the next look when one failed."""
 
 
 class LocalDispatcher:
@@ -71,27 +73,32 @@ class LocalDispatcher:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
-        try:
-            while True:
-                free = self._at_once - len(self._tasks)
-                claims: Sequence[Claim] = ()
-                if free > 0:
-                    self._freed.clear()
-                    claims = await self._store.claim(
-                        self._owner,
-                        now=self._clock.now(),
-                        lease=self._lease,
-                        limit=min(free, 64),
-                        room={agent: max(most - self._busy[agent], 0) for agent, most in self._per_agent.items()},
-                        steal=self._steal,
-                    )
-                for claim in claims:
-                    self._busy[claim.agent] += 1
-                    self._tasks[claim.thread] = asyncio.create_task(self._drive(claim))
-                if not claims:
+        while True:
+            try:
+                if not await self._claim():
                     await self._wait()
-        except StoreUnavailable:
-            log.exception("the store is gone; no thread is started any more")
+            except Exception:  # whatever it was, threads would wait for ever if nobody claimed them
+                log.exception("no thread could be claimed; it is tried again")
+                await self._clock.sleep(_PAUSE)
+
+    async def _claim(self) -> int:
+        """Take what is runnable, as far as there is room; returns how many."""
+        free = self._at_once - len(self._tasks)
+        if free <= 0:
+            return 0
+        self._freed.clear()
+        claims = await self._store.claim(
+            self._owner,
+            now=self._clock.now(),
+            lease=self._lease,
+            limit=min(free, 64),
+            room={agent: max(most - self._busy[agent], 0) for agent, most in self._per_agent.items()},
+            steal=self._steal,
+        )
+        for claim in claims:
+            self._busy[claim.agent] += 1
+            self._tasks[claim.thread] = asyncio.create_task(self._drive(claim))
+        return len(claims)
 
     async def _wait(self) -> None:
         full = [agent for agent, most in self._per_agent.items() if self._busy[agent] >= most]
@@ -117,23 +124,36 @@ class LocalDispatcher:
     async def _drive(self, claim: Claim) -> None:
         try:
             await self._run(claim)
-        except StoreUnavailable:
-            log.exception("thread %s stops: the store is gone", claim.thread)
         except Exception:
             log.exception("thread %s could not be driven; it is tried again later", claim.thread)
-            await self._store.release(claim, runnable_at=self._clock.now() + self._lease)
+            await self._give_back(claim)
         finally:
             if self._tasks.get(claim.thread) is asyncio.current_task():
                 del self._tasks[claim.thread]
             self._busy[claim.agent] -= 1
             self._freed.set()
 
+    async def _give_back(self, claim: Claim) -> None:
+        """Only after a while, so that what fails always does not fail all the time; and until the store takes it."""
+        while True:
+            await self._clock.sleep(self._lease)
+            try:
+                await self._store.release(claim, runnable_at=self._clock.now())
+                return
+            except StoreUnavailable as error:
+                log.warning("thread %s could not be given back: %s", claim.thread, error)
+
     async def _renew_loop(self) -> None:
         while True:
             await self._clock.sleep(self._lease / 3)
             if not self._tasks:
                 continue
-            lost = await self._store.renew(self._owner, list(self._tasks), lease_until=self._clock.now() + self._lease)
+            try:
+                until = self._clock.now() + self._lease
+                lost = await self._store.renew(self._owner, list(self._tasks), lease_until=until)
+            except StoreUnavailable as error:
+                log.warning("leases could not be renewed: %s", error)
+                continue
             for thread in lost:
                 if task := self._tasks.get(thread):
                     task.cancel()

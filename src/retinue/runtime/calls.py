@@ -58,7 +58,7 @@ async def settle_calls(work: Work) -> bool:
         ready = [r for state in group if (r := await _prepare(work, state, tools)) is not None]
         if ready:
             await _run_all(work, ready)
-        if any([state.outcome is None for state in group]):
+        if any(state.outcome is None for state in group):
             break
     return work.state.head > before
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import assert_never
 
 from retinue.ports.store import Claim, Park
@@ -20,27 +19,42 @@ from retinue.runtime.step import ask
 from retinue.runtime.stops import EndTurn, Grace, HandOver
 from retinue.runtime.titles import before_rest
 from retinue.runtime.work import Work, load_work
-from retinue.schema.errors import Fenced
+from retinue.schema.errors import Fenced, StoreUnavailable
 from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
 
 log = logging.getLogger("retinue.runtime")
 
 
 async def run_thread(runtime: Runtime, claim: Claim, attach: Callable[[Work], None]) -> None:
-    """Drive a claimed thread until it parks. `attach` lets others abort what is in flight."""
+    """Drive a claimed thread until it parks. `attach` lets others abort what is in flight.
+
+    Raises:
+        StoreUnavailable: what happened could not be written; the log says where to go on.
+    """
     work = await load_work(runtime, claim)
     attach(work)
+    parked = False
     try:
         recover(work)
-        parked = False
         while not parked:
-            with suppress(Aborted):  # a request of a hidden agent was cut; the inbox says why
+            try:
                 parked = await _move(work)
-    except Fenced:
-        log.info("thread %s has another owner now", claim.thread)
+            except Aborted:
+                continue  # a request of a hidden agent was cut; the inbox says why
+    except Fenced as fenced:
+        log.info("%s", fenced.message)
+        await runtime.store.release(claim, runnable_at=work.now)  # nothing happens when another has claimed it
+    except StoreUnavailable:
+        raise
     except Exception:
+        if not work.state.running:
+            raise  # there is no run to end: whoever called tries again, in a while
         log.exception("thread %s failed", claim.thread)
-        await _fail(work)
+        await _fail(work, claim)
+    finally:
+        work.flight.close()
+        if not parked:
+            runtime.contexts.drop(claim.thread)  # it may hold what was never committed
 
 
 async def _move(work: Work) -> bool:
@@ -102,12 +116,9 @@ async def _park(work: Work, wait: Wait | None) -> bool:
     return committed is not None and committed.parked
 
 
-async def _fail(work: Work) -> None:
-    """A bug must not lose the thread: it ends the run with a general sentence, and the log has the rest."""
+async def _fail(work: Work, claim: Claim) -> None:
+    """A bug must not lose the thread: it ends the run with a general sentence, and our log has the rest."""
     error = "An internal error ended the run. The details are in the log."
-    try:
-        if work.state.running:
-            complete(work, Finish(result="", status="FAILED", reason="error", error=error))
-        await work.flush(Park(inbox_head=work.inbox_head))
-    except Exception:
-        log.exception("thread %s could not be closed", work.thread)
+    complete(work, Finish(result="", status="FAILED", reason="error", error=error))
+    await work.flush()
+    await work.runtime.store.release(claim, runnable_at=None)  # at once, when something waits in its inbox

@@ -22,7 +22,7 @@ from retinue.runtime.work import Work, read_log
 from retinue.schema import inbox
 from retinue.schema.agent import Budget
 from retinue.schema.completion import Completion
-from retinue.schema.errors import Conflict, NotFound, ThreadNotFound, UsageError
+from retinue.schema.errors import Conflict, NotFound, StoreUnavailable, ThreadNotFound, UsageError
 from retinue.schema.events.children import FileAttached
 from retinue.schema.events.people import GrantScope, QuestionAsked
 from retinue.schema.events.threads import Pin, ThreadStarted
@@ -48,6 +48,9 @@ class Engine:
         """Drive a claimed thread until it parks."""
         try:
             await run_thread(self.runtime, claim, lambda work: self._active.__setitem__(claim.thread, work))
+        except StoreUnavailable as error:
+            self.runtime.live.fail(error, claim.thread)
+            raise
         finally:
             self._active.pop(claim.thread, None)
 
@@ -224,20 +227,27 @@ class Engine:
         return project(await self.log(thread))
 
     async def wait(self, thread: ThreadId, *, after: Seq = 0) -> Completion:
-        """The thread's next completion after `after`, whoever drives it."""
+        """The thread's next completion after `after`, whoever drives it.
+
+        Raises:
+            StoreUnavailable: it can't be written any more, or the app was closed.
+        """
         if not self.drives:
             return await next_completion(self.runtime, thread, after)
         expected = self.runtime.live.expect(thread)
-        while (rests := await self._rests(thread)) is None:
-            done, _ = await asyncio.wait((expected,), timeout=_LOOK_AGAIN)
-            if done:
-                break
-        return await next_completion(self.runtime, thread, after) if rests else await expected
+        try:
+            while (rests := await self._rests(thread)) is None:
+                done, _ = await asyncio.wait((expected,), timeout=_LOOK_AGAIN)
+                if done:
+                    break
+            return await next_completion(self.runtime, thread, after) if rests else await expected
+        finally:
+            expected.cancel()
 
     def follow(
         self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True
     ) -> AsyncGenerator[Followed]:
-        """Events from `after` on and deltas as they come; ends never by itself."""
+        """Events from `after` on and deltas as they come; ends only when the app is closed."""
         return follow(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives)
 
     def attend(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from retinue.runtime.deps import Runtime
 from retinue.runtime.live import Cursor, Piece
 from retinue.schema.completion import Completion
+from retinue.schema.errors import StoreUnavailable
 from retinue.schema.events.children import ChildStarted
 from retinue.schema.events.runs import RunCompleted, RunFailed
 from retinue.schema.events.union import AnyEvent, decode
@@ -54,7 +55,7 @@ async def follow(
     deltas: bool = True,
     drives: bool = False,
 ) -> AsyncGenerator[Followed]:
-    """Yield what happened and what is being said, for a thread or its whole tree, until closed."""
+    """Yield what happened and what is being said, for a thread or its whole tree, until the app is closed."""
     items = attend(runtime, thread, after=after, tree=tree, deltas=deltas, drives=drives)
     async with aclosing(items):
         async for item in items:
@@ -81,7 +82,7 @@ async def attend(
     wake = runtime.live.listen(thread)
     listening = {thread: wake}
     try:
-        while True:
+        while not runtime.live.closed:
             wake.clear()  # before reading, so that what is committed meanwhile is not slept over
             known = list(readers.values())
             for reader in known:
@@ -136,4 +137,4 @@ async def next_completion(runtime: Runtime, thread: ThreadId, after: Seq) -> Com
     async for item in follow(runtime, thread, after=after, deltas=False):
         if isinstance(item, Happened) and isinstance(item.event, RunCompleted | RunFailed):
             return item.event.completion
-    raise AssertionError("following a thread never ends by itself")
+    raise StoreUnavailable("the app was closed while the thread was waited for")

@@ -13,6 +13,7 @@ from typing import Literal
 from retinue.ports.model import Delta
 from retinue.runtime.state import State
 from retinue.schema.completion import Completion
+from retinue.schema.errors import StoreUnavailable
 from retinue.schema.events.runs import RunCompleted, RunFailed
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import Seq, ThreadId
@@ -49,6 +50,7 @@ class Piece:
 class Live:
     def __init__(self) -> None:
         self.taps: list[Tap] = []
+        self.closed = False
         self._partial: dict[ThreadId, Partial] = {}
         self._readers: defaultdict[ThreadId, set[asyncio.Event]] = defaultdict(set)
         self._expected: defaultdict[ThreadId, list[asyncio.Future[Completion]]] = defaultdict(list)
@@ -80,8 +82,24 @@ class Live:
                 if isinstance(event, _ENDS):
                     self._completed(thread, event.completion)
 
+    def close(self) -> None:
+        """Nothing more comes: who waits for a completion is told so, and readers end."""
+        self.closed = True
+        for thread in tuple(self._expected):
+            self.fail(_closed(), thread)
+        for thread in self._readers:
+            self._wake(thread)
+
+    def fail(self, error: Exception, thread: ThreadId) -> None:
+        """Whoever waits for the thread's completion is told why it does not come."""
+        for future in self._expected.pop(thread, ()):
+            if not future.done():
+                future.set_exception(error)
+
     def expect(self, thread: ThreadId) -> "asyncio.Future[Completion]":
-        """The next completion of a thread that this process drives."""
+        """The next completion of a thread that this process drives. Cancel it when you stop waiting."""
+        if self.closed:
+            raise _closed()
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._expected[thread].append(future)
         future.add_done_callback(lambda done: self._unexpect(thread, done))
@@ -121,6 +139,10 @@ class Live:
             readers.discard(wake)
             if not readers:
                 del self._readers[thread]
+
+
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("the app was closed while the thread was at work; it goes on when one is open again")
 
 
 class Cursor:

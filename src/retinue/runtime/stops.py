@@ -163,9 +163,9 @@ def _by_response(state: State, run: RunState, side: Side, answer: ModelAnswered)
 
 
 def _goes_on(state: State, run: RunState) -> bool:
-    """Somebody spoke while the model answered, so that its reply was not the last word."""
-    open_ended = run.started.mode not in ("single_shot", "streaming") and run.grace is None
-    return open_ended and bool(state.unanswered) and run.steps < run.started.max_steps
+    """A fork was made at a reply and something said to it: the reply is the source's last word, not the fork's."""
+    inherited = state.answer_seq <= state.inherited and bool(state.unanswered)
+    return inherited and run.grace is None and run.steps < run.started.max_steps
 
 
 def _response(state: State, run: RunState, answer: ModelAnswered, text: str) -> Stop:
