@@ -269,9 +269,10 @@ async def test_a_stop_tool_hands_the_other_side_its_outcome_or_the_property_it_n
 @pytest.mark.spec("SUB-05")
 def test_a_second_side_is_required_and_a_missing_turn_cap_is_a_warning() -> None:
     text = "---\nname: pair\ndescription: Two.\ntype: dual_ai\n{more}---\nWork.\n"
-    lacking = load_text(text.format(more=""), file="pair.md", id=AgentId("pair"), prompts=lambda _: None)
-    uncapped = load_text(
-        text.format(more="side_b: {label: Reviewer}\n"), file="pair.md", id=AgentId("pair"), prompts=lambda _: None
+    prompt = Prompt(name="reviewer", text="Review.")
+    lacking, uncapped = (
+        load_text(text.format(more=more), file="pair.md", id=AgentId("pair"), prompts=lambda _: prompt)
+        for more in ("", "side_b: {prompt: reviewer}\n")
     )
     assert lacking.definition is None
     assert any("side_b" in str(problem) for problem in lacking.problems)

@@ -9,7 +9,7 @@ import pytest
 from retinue.app.thread_views import children_of
 from retinue.models.script import Say, ScriptedRequest
 from retinue.runtime.hooks import Hook
-from retinue.schema.agent import AgentDefinition, Binding, Immediate, Resumable, Side, Subagent
+from retinue.schema.agent import Immediate, Resumable, Side, Subagent
 from retinue.schema.events.children import ChildReported, ChildStarted, VariablesRequested
 from retinue.schema.events.runs import RunCompleted
 from retinue.schema.events.threads import SegmentStarted
@@ -18,33 +18,7 @@ from retinue.schema.message import text_of
 from retinue.testing.harness import Scripts, log_of
 from support.agents import agent
 from support.opening import OpenApp
-from support.tree import ask, call, children, complete, finished, lead, silent, texts, until
-
-Script = Callable[[ScriptedRequest], Say]
-
-
-def boss(*subagents: Subagent, **keys: object) -> AgentDefinition:
-    return agent("lead", **{"subagents": subagents, "can_spawn_subagents": True, **keys})
-
-
-def pair(id: str = "pair", **keys: object) -> AgentDefinition:
-    """Two sides: A fails with `fail`, B approves with `approve` and publishes with `report`."""
-    return agent(
-        id,
-        type="dual_ai",
-        max_session_turns=6,
-        side_a=Side(session_fail=Binding(name="fail", message_property="reason")),
-        side_b=Side(
-            stop_on_response=False,
-            session_stop=Binding(name="approve", message_property="summary"),
-            session_status=Binding(name="report", message_property="status"),
-        ),
-        **keys,
-    )
-
-
-def two(worker: Say, reviewer: Say) -> Script:
-    return lambda request: reviewer if "approve" in request.tools else worker
+from support.tree import ask, boss, call, children, complete, finished, lead, pair, silent, texts, two, until
 
 
 @pytest.mark.spec("SUB-12", "SUB-05")

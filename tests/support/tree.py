@@ -1,13 +1,13 @@
 """What tests of trees of threads share: scripts in few words, and looking at logs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from retinue.app.retinue import Retinue
-from retinue.models.script import CallTool, Say
+from retinue.models.script import CallTool, Say, ScriptedRequest
 from retinue.runtime.completion import COMPLETE
 from retinue.runtime.follow import Happened
-from retinue.schema.agent import AgentDefinition
+from retinue.schema.agent import AgentDefinition, Binding, Side, Subagent
 from retinue.schema.events.children import ChildStarted
 from retinue.schema.events.runs import MessageReceived
 from retinue.schema.events.steps import CallSettled
@@ -36,6 +36,30 @@ def complete(result: str = "done", status: str = "SUCCESS", **more: object) -> S
 
 def lead(*agents: str, tools: Sequence[str] = (), **keys: object) -> AgentDefinition:
     return agent("lead", *tools, **{"allowed_agents": agents, "can_spawn_subagents": True, **keys})
+
+
+def boss(*subagents: Subagent, **keys: object) -> AgentDefinition:
+    return agent("lead", **{"subagents": subagents, "can_spawn_subagents": True, **keys})
+
+
+def pair(id: str = "pair", **keys: object) -> AgentDefinition:
+    """Two sides: A fails with `fail`, B approves with `approve` and publishes with `report`."""
+    return agent(
+        id,
+        type="dual_ai",
+        max_session_turns=6,
+        side_a=Side(session_fail=Binding(name="fail", message_property="reason")),
+        side_b=Side(
+            stop_on_response=False,
+            session_stop=Binding(name="approve", message_property="summary"),
+            session_status=Binding(name="report", message_property="status"),
+        ),
+        **keys,
+    )
+
+
+def two(worker: Say, reviewer: Say) -> Callable[[ScriptedRequest], Say]:
+    return lambda request: reviewer if "approve" in request.tools else worker
 
 
 def outcomes(log: Sequence[AnyEvent]) -> list[Outcome]:
