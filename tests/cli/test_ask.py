@@ -8,6 +8,7 @@ from retinue.cli.status import Screen
 from retinue.schema.errors import UsageError
 from retinue.schema.events.people import QuestionKind
 from retinue.schema.ids import QuestionId, ThreadId
+from retinue.schema.permission import CommandDecision
 
 
 def question(kind: QuestionKind, **more: object) -> OpenQuestion:
@@ -63,8 +64,36 @@ def test_a_question_shows_who_asks_the_exact_call_and_what_would_change() -> Non
     show_question(Screen(err=out), question("permission", preview=preview, why="it pushes"))
 
     lines = out.getvalue().splitlines()
-    assert lines[:3] == ["? boss › worker: May I?", '  bash {"command":"git push"}', "  it pushes"]
+    assert lines[:3] == ["? boss › worker wants to use bash", "    command: git push", "  it pushes"]
     assert lines[-1] == "  … 42 more lines"
+
+
+@pytest.mark.spec("PERM-05")
+def test_of_a_chain_of_commands_those_that_are_asked_for_are_named() -> None:
+    out = io.StringIO()
+    commands = (
+        CommandDecision(command="git status", verdict="allow", reason="a rule says so"),
+        CommandDecision(command="rm -rf build", verdict="ask", reason="hard to undo"),
+    )
+
+    show_question(Screen(err=out), question("permission", why="hard to undo", commands=commands), more=1)
+
+    assert out.getvalue().splitlines() == [
+        "? boss › worker wants to use bash  (1 more after this)",
+        "    command: git push",
+        "  asks for: rm -rf build  (hard to undo)",
+        "  1 other command is allowed",
+    ]
+
+
+def test_the_exact_arguments_are_told_and_what_the_diff_shows_is_not_told_twice() -> None:
+    out = io.StringIO()
+    arguments = '{"path":"a.py","old_string":"x = 1","new_string":"x = 2","replace_all":true}'
+    preview = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2"
+
+    show_question(Screen(err=out), question("permission", tool="edit", arguments=arguments, preview=preview))
+
+    assert out.getvalue().splitlines()[1:3] == ["    path: a.py", "    replace_all: true"]
 
 
 @pytest.mark.parametrize("kind", ["permission", "approval", "choice", "file", "text", "loop"])

@@ -47,13 +47,12 @@ def test_at_a_terminal_what_is_typed_meanwhile_is_queued_and_ctrl_c_interrupts(s
     with scripted.terminal("chat", "slow") as terminal:
         terminal.expect("slow · /help")
         terminal.type("count\r")
-        terminal.expect("working")
+        terminal.expect("0 steps")
         terminal.type("and more\r")
         terminal.expect("and more")
         terminal.type("\x03")
         terminal.expect("interrupted; what you say next lets it go on")
-        terminal.type("\x04")
-        assert terminal.ends() == 0
+        assert terminal.ends("\x04") == 0
 
     (thread,) = scripted.threads()
     shown = scripted.retinue("threads", "show", str(thread["id"]), code=0).stdout

@@ -21,9 +21,6 @@ HELP = frozenset(
         "retinue",
         "retinue.cli",
         "retinue.cli.main",
-        "retinue.schema",
-        "retinue.schema.errors",
-        "retinue.schema.problem",
     }
 )
 """Our own modules that `retinue --help` loads, exactly."""

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from retinue.cli.output import Progress, count, lines, plain, table
+from retinue.cli.output import Progress, amount, count, duration, lines, money, plain, table
 
 
 def test_what_a_terminal_would_act_on_is_shown_as_a_question_mark() -> None:
@@ -44,3 +44,9 @@ def test_nothing_is_drawn_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
         bar.part("syncing", 0.5)
 
     assert capsys.readouterr().err == ""
+
+
+def test_figures_are_short() -> None:
+    assert [money(n) for n in (None, 0, 12_300_000, 2_500_000_000)] == ["$?", "$0.00", "$0.0123", "$2.50"]
+    assert [amount(n) for n in (999, 1_234, 2_500_000)] == ["999", "1.2k", "2.5M"]
+    assert [duration(s) for s in (0.25, 12.3, 75, 3700)] == ["0.2s", "12s", "1m15s", "1h01m"]

@@ -80,7 +80,7 @@ def test_a_run_that_nobody_here_can_answer_waits_and_goes_on_when_it_is_answered
     ran = scripted.retinue("run", "cleaner", "clean up", code=5)
 
     assert ran.stdout == ""
-    assert 'bash {"command":"rm old.txt"}' in ran.stderr
+    assert "? cleaner wants to use bash\n    command: rm old.txt\n" in ran.stderr
     (question,) = msgspec.json.decode(scripted.retinue("answer", "--json", code=0).stdout, type=list[dict[str, object]])
     assert f"retinue answer {str(question['id'])[:8]} --once" in ran.stderr
     assert (scripted.project / "old.txt").exists()

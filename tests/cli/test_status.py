@@ -1,8 +1,6 @@
 import io
 
-from retinue.cli.status import Meter, Screen, amount, duration, money, safe
-from retinue.schema.completion import Usage
-from retinue.schema.events.steps import AuxiliaryUsed, ModelAnswered
+from retinue.cli.status import Screen, safe
 
 
 class Tty(io.StringIO):
@@ -23,7 +21,7 @@ def test_the_status_line_is_drawn_at_most_ten_times_a_second() -> None:
     screen = Screen(io.StringIO(), err, now=clock)
 
     for _ in range(100):
-        screen.status("working")
+        screen.status(["working"])
         clock.now += 0.01
 
     assert 9 <= err.getvalue().count("working") <= 11
@@ -34,22 +32,22 @@ def test_the_status_line_stands_below_text_that_is_under_way_and_is_erased_first
     screen = Screen(both, both, now=clock)
 
     screen.stream("ab")
-    screen.status("working")
+    screen.status(["working"])
     screen.line("done")
 
-    assert "ab\n\r\x1b[K\x1b[2mworking\x1b[0m\x1b[A\x1b[3G\x1b[J\ndone\n" in both.getvalue()
+    assert "ab\n\r\x1b[K\x1b[2mworking\x1b[0m\x1b[J\x1b[1A\x1b[3G\x1b[J\ndone\n" in both.getvalue()
 
 
 def test_text_that_comes_faster_than_the_line_is_drawn_is_written_with_it() -> None:
     both, clock = Tty(), Clock()
     screen = Screen(both, both, now=clock)
-    screen.status("working")
+    screen.status(["working"])
 
     for piece in ("a", "b", "c"):
         screen.stream(piece)
     before = both.getvalue()
     clock.now += 1
-    screen.status("working")
+    screen.status(["working"])
 
     assert "a" not in before
     assert "abc" in both.getvalue()
@@ -61,7 +59,7 @@ def test_in_a_pipe_text_does_not_stream_and_lines_go_beside_the_answer() -> None
 
     screen.stream("thinking aloud")
     screen.line("✓ read")
-    screen.status("working")
+    screen.status(["working"])
     screen.answer("42")
 
     assert (out.getvalue(), err.getvalue()) == ("42\n", "✓ read\n")
@@ -71,15 +69,10 @@ def test_what_is_said_can_not_act_on_the_terminal() -> None:
     assert safe("a\x1b[31mb\r\n\tc\x07") == "a?[31mb\n    c?"
 
 
-def test_figures_are_short() -> None:
-    assert [money(n) for n in (None, 0, 12_300_000, 2_500_000_000)] == ["$?", "$0.00", "$0.0123", "$2.50"]
-    assert [amount(n) for n in (999, 1_234, 2_500_000)] == ["999", "1.2k", "2.5M"]
-    assert [duration(s) for s in (0.25, 12.3, 75, 3700)] == ["0.2s", "12s", "1m15s", "1h01m"]
+def test_a_status_of_several_lines_is_drawn_over_the_last_one_and_cut_to_the_width() -> None:
+    both, clock = Tty(), Clock()
+    screen = Screen(both, both, now=clock)
 
+    screen.status(["head", "x" * 200])
 
-def test_the_meter_counts_every_request_and_an_unknown_price_stays_unknown() -> None:
-    meter = Meter(Clock())
-    meter.take(ModelAnswered(at=0, parts=(), usage=Usage(input=900, output=100), cost=5))
-    meter.take(AuxiliaryUsed(at=0, agent="title", model="m", usage=Usage(input=500), cost=None))
-
-    assert meter.text("thinks") == "0.0s · 1 step · 1.5k tokens · $? · thinks"
+    assert both.getvalue() == f"\r\x1b[K\x1b[2mhead\x1b[0m\n\r\x1b[K\x1b[2m{'x' * 78}…\x1b[0m\x1b[J\x1b[1A\r"

@@ -79,9 +79,9 @@ def test_the_tree_shows_every_child_and_what_it_waits_for(scripted: Setup, run: 
     lines = run("threads", "tree", thread).stdout.splitlines()
     node = msgspec.json.decode(run("threads", "tree", thread, "--json").stdout)
 
-    assert lines[0].startswith("boss  waiting  1 steps")
+    assert lines[0].startswith("boss  waiting  1 step ")
     assert {line[3:8] for line in lines[1:]} == {"asker", "scout"}
-    assert any("waiting" in line and "waits for Which colour?" in line for line in lines)
+    assert any("waiting" in line and "asks: Which colour?" in line for line in lines)
     assert any(line.startswith("└─ ") and "completed" in line for line in lines)
     assert node["tokens"] > sum(child["tokens"] for child in node["children"]) > 0
     assert len(scripted.threads("--all")) == 3

@@ -74,11 +74,18 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._own, keys.encode())
 
-    def ends(self) -> int:
-        """Read to the end and return the exit code."""
+    def ends(self, keys: str = "") -> int:
+        """Read to the end and return the exit code.
+
+        Args:
+            keys: Typed until then, again and again: a key is lost while a program changes the terminal's mode.
+        """
         deadline = time.monotonic() + _PATIENCE
-        while self._read(deadline):
-            pass
+        while time.monotonic() < deadline:
+            if keys and self.process.poll() is None:
+                self.type(keys)
+            if not self._read(min(deadline, time.monotonic() + 1.0)) and self.process.poll() is not None:
+                break
         return self.process.wait(max(deadline - time.monotonic(), 1.0))
 
     def _read(self, deadline: float) -> bool:

@@ -11,20 +11,19 @@ import msgspec
 from retinue.app.catalog import mirror_folder
 from retinue.app.settings import Settings
 from retinue.cli.agent_files import unified
+from retinue.cli.command import Told, command
 from retinue.cli.here import catalog_here, settings_here
-from retinue.cli.output import json_option, print_json
 from retinue.registry.catalog import Found
 from retinue.schema.errors import GitError, NotFound, UsageError
 from retinue.sources.mirror import Mirror
 from retinue.sources.repository import parse_repository
 
 
-@click.command
+@command()
 @click.argument("name", metavar="ID")
 @click.argument("old", metavar="REV1")
 @click.argument("new", metavar="[REV2]", required=False)
-@json_option
-def diff(*, name: str, old: str, new: str | None, as_json: bool) -> None:
+def diff(*, name: str, old: str, new: str | None) -> Told:
     """Show how agent ID differs between two revisions: commits, branches, tags or HEAD~1.
 
     Without REV2, between REV1 and what is in use now.
@@ -34,10 +33,8 @@ def diff(*, name: str, old: str, new: str | None, as_json: bool) -> None:
     before = bytes_at(settings, found, old)
     after = raw_bytes(settings, found) if new is None else bytes_at(settings, found, new)
     changes = unified(before, after, f"{old}:{found.address}", f"{new or 'now'}:{found.address}")
-    if as_json:
-        print_json({"id": found.address, "old": old, "new": new, "changed": bool(changes), "diff": changes})
-        return
-    click.echo(changes, nl=False)
+    value = {"id": found.address, "old": old, "new": new, "changed": bool(changes), "diff": changes}
+    return Told(value, lambda: click.echo(changes, nl=False))
 
 
 def raw_bytes(settings: Settings, found: Found) -> bytes:

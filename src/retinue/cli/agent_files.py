@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from retinue.cli.output import Progress, count, json_option, note, plain, print_json_line, print_problems, problem_json
+from retinue.cli.command import Told, command, wants_json
+from retinue.cli.output import Progress, count, note, plain, print_json_line, print_problems, problem_json
 from retinue.definition.ids import agent_id, precedence
 from retinue.definition.load import load_all, load_text
 from retinue.schema.errors import UsageError
@@ -39,13 +40,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return "warning" if self.problems else "ok"
 
 
-@click.command
+@command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--profile", type=click.Choice(["kodelet"]), help="Add another tool's requirements.")
-@json_option
-@click.pass_context
-def validate(ctx: click.Context, *, paths: tuple[str, ...], strict: bool, profile: str | None, as_json: bool) -> None:
+def validate(*, paths: tuple[str, ...], strict: bool, profile: str | None) -> int:
     """Check agent files, or every agent file of folders. Exit 1 when one has errors."""
     files = [file for path in paths for file in _agent_files(Path(path))]
     results: list[Checked] = []
@@ -57,57 +56,56 @@ def validate(ctx: click.Context, *, paths: tuple[str, ...], strict: bool, profil
                     winner = first.setdefault((file.root, checked.id), checked.file)
                     checked = checked if winner == checked.file else _second(checked, winner)
                 results.append(checked)
-                if as_json:
+                if wants_json():
                     print_json_line(_checked_json(checked))
                 else:
                     print_problems(checked.problems)
             progress.step()
     tally = {status: sum(c.status == status for c in results) for status in ("ok", "warning", "error", "skipped")}
-    if not as_json:
+    if not wants_json():
         note(f"{count(len(results), 'file')}: " + ", ".join(f"{n} {status}" for status, n in tally.items() if n))
-    if tally["error"] or (strict and tally["warning"]):
-        ctx.exit(1)
+    return int(tally["error"] > 0 or (strict and tally["warning"] > 0))
 
 
-@click.command
+@command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when a file would change.")
 @click.option("--diff", "as_diff", is_flag=True, help="Write nothing; print what would change.")
-@click.pass_context
-def fmt(ctx: click.Context, *, files: tuple[str, ...], check: bool, as_diff: bool) -> None:
+def fmt(*, files: tuple[str, ...], check: bool, as_diff: bool) -> int:
     """Rewrite frontmatter of any dialect in the canonical form; the body stays as it is."""
     from retinue.app.files import write_whole
     from retinue.definition.render import to_canonical
 
-    failed = changed = 0
+    code = 0
     for name in files:
         path = _existing(Path(name))
+        if path.is_dir():
+            raise UsageError(f"{name} is a folder; wanted files", hint=f"retinue agents fmt {name}/*.md")
         before = path.read_bytes()
         after, problems = to_canonical(before, file=name)
-        if has_errors(problems):
-            print_problems(p for p in problems if p.severity == "error")
-            failed += 1
-            continue
-        if after == before:
-            continue
-        changed += 1
-        if as_diff:
-            click.echo(unified(before, after, name, name), nl=False)
-        elif check:
-            click.echo(f"{plain(name)} would change")
-        else:
+        errors = [p for p in problems if p.severity == "error"]
+        changed = not errors and after != before
+        if changed and not (check or as_diff):
             write_whole(path, after.decode())
-            click.echo(f"{plain(name)} rewritten")
-    if failed or (check and changed):
-        ctx.exit(1)
+        if errors or (check and changed):
+            code = 1
+        if wants_json():
+            print_json_line({"file": name, "changed": changed, "problems": [problem_json(p) for p in errors]})
+        elif changed and as_diff:
+            click.echo(unified(before, after, name, name), nl=False)
+        elif changed:
+            click.echo(f"{plain(name)} {'would change' if check else 'rewritten'}")
+        else:
+            print_problems(errors)
+    return code
 
 
-@click.command
+@command()
 @click.argument("name")
 @click.option("--description", default="", help="What it is for: other agents choose by this.")
 @click.option("--user", "for_user", is_flag=True, help="In your own folder instead of the project's.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def new(*, name: str, description: str, for_user: bool, force: bool) -> None:
+def new(*, name: str, description: str, for_user: bool, force: bool) -> Told:
     """Write a new agent NAME (segments joined by /) to start from, trusted because you made it."""
     from retinue.app.files import write_whole
     from retinue.app.trust import trust
@@ -127,17 +125,17 @@ def new(*, name: str, description: str, for_user: bool, force: bool) -> None:
     loaded = load_text(text, file=str(path), id=id)
     if loaded.definition is not None and not for_user:
         trust(settings.home, folder, {id: trust_hash(loaded.definition)})
-    click.echo(f"wrote {path}")
-    click.echo(f"edit it, then: retinue agents validate {path}")
+    return Told({"id": id, "file": str(path)}, f"wrote {path}\nedit it, then: retinue agents validate {path}")
 
 
-@click.command
-def schema() -> None:
+@command()
+def schema() -> Told:
     """Print the JSON Schema of the frontmatter, for editors."""
     from retinue.cli.output import print_json
     from retinue.definition.json_schema import json_schema
 
-    print_json(json_schema())
+    found = json_schema()
+    return Told(found, lambda: print_json(found))
 
 
 def unified(before: bytes, after: bytes, old: str, new: str) -> str:

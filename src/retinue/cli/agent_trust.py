@@ -8,17 +8,17 @@ from retinue.app.folders import project_folders
 from retinue.app.settings import Settings
 from retinue.app.trust import distrust
 from retinue.app.trust import trust as remember
+from retinue.cli.command import Told, command
 from retinue.cli.here import catalog_here, settings_here
-from retinue.cli.output import count, json_option, note, plain, print_json, table
+from retinue.cli.output import count, note, plain, table
 from retinue.registry.catalog import Found
 from retinue.schema.errors import UsageError
 
 
-@click.command
+@command()
 @click.argument("target", metavar="[PATH|AGENT]", required=False)
 @click.option("--revoke", is_flag=True, help="Take the trust back.")
-@json_option
-def trust(*, target: str | None, revoke: bool, as_json: bool) -> None:
+def trust(*, target: str | None, revoke: bool) -> Told:
     """Trust every agent of this project's folders and its settings file, or only PATH or AGENT.
 
     What is trusted is the content: an agent whose file changes is untrusted again.
@@ -36,12 +36,13 @@ def trust(*, target: str | None, revoke: bool, as_json: bool) -> None:
     rows = [(f.address, f.entry.location, f.entry.hash[:12]) for f in chosen]
     if with_settings and settings.project.path is not None:
         rows.append(("(settings)", str(settings.project.path), settings.project.hash[:12]))
-    if as_json:
-        print_json([{"id": id, "location": where, "hash": hash, "trusted": not revoke} for id, where, hash in rows])
-        return
-    if rows:
-        table(("AGENT", "FILE", "HASH"), rows)
-        note(f"{'no longer trusted' if revoke else 'trusted'}: {count(len(rows), 'file')}")
+
+    def text() -> None:
+        if rows:
+            table(("AGENT", "FILE", "HASH"), rows)
+            note(f"{'no longer trusted' if revoke else 'trusted'}: {count(len(rows), 'file')}")
+
+    return Told([{"id": id, "location": at, "hash": hash, "trusted": not revoke} for id, at, hash in rows], text)
 
 
 def _write(settings: Settings, folder: Path, id: str, hash: str, *, revoke: bool) -> None:

@@ -6,9 +6,10 @@ import click
 import msgspec
 
 from retinue.app import agent_views
+from retinue.cli.command import Told, command, wants_json
 from retinue.cli.here import catalog_here, settings_here
 from retinue.cli.main import LazyGroup
-from retinue.cli.output import count, json_option, lines, note, plain, print_json, print_problems, table
+from retinue.cli.output import count, error_json, lines, note, plain, print_problems, table
 from retinue.registry.catalog import Catalog, Listed, Match
 from retinue.schema.errors import RetinueError
 
@@ -32,27 +33,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
 agents = LazyGroup(COMMANDS, name="agents", help="List, show, check, write and trust agents.")
 
 
-@click.command
+@command()
 @click.option("--category", type=click.Choice(["primary", "subagent", "hidden", "all"]), help="Only this category.")
 @click.option("--source", help="Only this source: its name (git:main-agents) or kind (project, user, builtin, …).")
 @click.option("--all", "everything", is_flag=True, help="Also hidden agents and those that another one shadows.")
-@json_option
-def list_agents(*, category: str | None, source: str | None, everything: bool, as_json: bool) -> None:
+def list_agents(*, category: str | None, source: str | None, everything: bool) -> Told:
     """List the agents of every source."""
     catalog = catalog_here(settings_here())
     shown = agent_views.listed(catalog, category=category, source=source, everything=everything)
-    if as_json:
-        print_json([agent_views.agent(w.found, w.shadowed_by) for w in shown])
-        return
-    table(("AGENT", "CATEGORY", "SOURCE", "STATUS", "DESCRIPTION"), (_row(w) for w in shown))
-    _summary(catalog, shown)
+
+    def text() -> None:
+        table(("AGENT", "CATEGORY", "SOURCE", "STATUS", "DESCRIPTION"), map(_row, shown))
+        _summary(catalog, shown)
+
+    return Told([agent_views.agent(w.found, w.shadowed_by) for w in shown], text)
 
 
-@click.command
+@command()
 @click.argument("name")
 @click.option("--raw", is_flag=True, help="Print the file as it is.")
-@json_option
-def show(*, name: str, raw: bool, as_json: bool) -> None:
+def show(*, name: str, raw: bool) -> Told | None:
     """Show one agent: also one that is broken or untrusted, because looking is not running."""
     settings = settings_here()
     match = catalog_here(settings).match(name)
@@ -61,39 +61,30 @@ def show(*, name: str, raw: bool, as_json: bool) -> None:
 
         raw_file = raw_bytes(settings, match.found)
         click.echo(lines(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
-        return
-    if as_json:
-        facts = msgspec.structs.asdict(agent_views.agent(match.found))
-        print_json({**facts, "definition": match.found.definition, "shadows": agent_views.shadows(match.shadows)})
-        return
-    _show(match)
+        return None
+    facts = msgspec.structs.asdict(agent_views.agent(match.found))
+    shadows = agent_views.shadows(match.shadows)
+    return Told({**facts, "definition": match.found.definition, "shadows": shadows}, lambda: _show(match))
 
 
-@click.command
+@command()
 @click.argument("name")
-@json_option
-@click.pass_context
-def resolve(ctx: click.Context, *, name: str, as_json: bool) -> None:
+def resolve(*, name: str) -> Told:
     """Say which agent NAME means, as S0's ResolvedAgent, and each place that was tried."""
     catalog = catalog_here(settings_here())
     try:
         resolved = catalog.resolve(name)
     except RetinueError as e:
-        if not as_json:
+        if not wants_json():
             for place in catalog.tried(name):
                 note(f"  {place}")
             raise
         near: object = getattr(e, "near", ())
-        tried = catalog.tried(name)
-        print_json({"error": e.code, "message": e.message, "hint": e.hint, "near": near, "tried": tried})
-        ctx.exit(1)
-    if as_json:
-        print_json(agent_views.resolved_agent(resolved))
-        return
+        return Told({**error_json(e), "near": near, "tried": catalog.tried(name)}, code=1)
     where = f"{resolved.repository} at {(resolved.commit or '')[:12]}" if resolved.repository else resolved.location
-    click.echo(f"{plain(resolved.address)}: {resolved.origin} ({resolved.priority}), {plain(where)}")
-    for place in resolved.tried:
-        click.echo(f"  {plain(str(place))}")
+    text = [f"{resolved.address}: {resolved.origin} ({resolved.priority}), {where}"]
+    text += [f"  {place}" for place in resolved.tried]
+    return Told(agent_views.resolved_agent(resolved), "\n".join(map(plain, text)))
 
 
 def _row(listed: Listed) -> tuple[str, ...]:

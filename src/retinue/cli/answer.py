@@ -1,6 +1,5 @@
 """`retinue answer`: every question that waits for a person, in one place, and its answer."""
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -10,17 +9,15 @@ from retinue.app import questions
 from retinue.app.questions import OpenQuestion, Reply
 from retinue.app.threads import row_of
 from retinue.cli.ask import how_to_answer, parse_reply, show_waiting
+from retinue.cli.command import Told, command
 from retinue.cli.drive import ensure_driver
-from retinue.cli.here import settings_here
 from retinue.cli.opening import opened
-from retinue.cli.output import json_option, note, print_json
+from retinue.cli.output import note
 from retinue.cli.status import Screen
 from retinue.schema.errors import NotFound, UsageError
-from retinue.schema.ids import ThreadId
-from retinue.schema.thread import ThreadStatus
 
 
-@click.command
+@command()
 @click.argument("id", required=False)
 @click.argument("text", required=False, metavar="[ANSWER]")
 @click.option("--once", is_flag=True, help="Allow this call.")
@@ -29,8 +26,7 @@ from retinue.schema.thread import ThreadStatus
 @click.option("--always", is_flag=True, help="Allow it, and the same again; saved, see `retinue permissions list`.")
 @click.option("--deny", metavar="WHY", help="Refuse it; the agent is told why.")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Answer with a file.")
-@json_option
-def answer(
+async def answer(
     *,
     id: str | None,
     text: str | None,
@@ -40,55 +36,46 @@ def answer(
     always: bool,
     deny: str | None,
     file: Path | None,
-    as_json: bool,
-) -> None:
+) -> Told:
     """List the questions that wait for a person, or answer the question ID.
 
     Answering one lets only that call go on; the rest of its tree keeps waiting.
     """
-    if id is None:
-        _list(as_json=as_json)
-        return
-    given = (
-        once,
-        in_thread or bool(pattern and not always),
-        always,
-        deny is not None,
-        text is not None,
-        file is not None,
-    )
-    if sum(given) > 1:
-        raise UsageError("give one answer")
-    reply = None
-    if deny is not None:
-        reply = Reply(scope="deny", answer=deny)
-    elif always:
-        reply = Reply(scope="always", pattern=pattern)
-    elif in_thread or pattern is not None:
-        reply = Reply(scope="thread", pattern=pattern)
-    elif once:
-        reply = Reply(scope="once")
-    elif file is not None:
-        reply = Reply(file=file)
-    thread, status = asyncio.run(_answer(id, reply, text))
-    if as_json:
-        print_json({"thread": thread})
-    elif status == "interrupted":
-        click.echo(f"answered; the thread is interrupted, to go on: retinue threads resume {thread[:8]}")
-    else:
+    replies = {
+        "--deny": Reply(scope="deny", answer=deny) if deny is not None else None,
+        "--always": Reply(scope="always", pattern=pattern) if always else None,
+        "--pattern": Reply(scope="thread", pattern=pattern) if pattern is not None and not always else None,
+        "--thread": Reply(scope="thread") if in_thread else None,
+        "--once": Reply(scope="once") if once else None,
+        "--file": Reply(file=file) if file is not None else None,
+        "an answer": Reply(answer=text) if text is not None else None,
+    }
+    given = {name: reply for name, reply in replies.items() if reply is not None}
+    if len(given) > 1:
+        raise UsageError(f"give one answer; there are {' and '.join(given)}")
+    async with opened(drive=False) as app:
+        found = await questions.open_questions(app)
+        if id is None:
+            return Told(found, lambda: _show(found))
+        question = _named(found, id)
+        if not given:
+            raise UsageError("give an answer", hint=how_to_answer(question))
+        reply = parse_reply(question, text) if text is not None else next(iter(given.values()))
+        thread = await questions.answer(app, question.id, reply)
+        status = (await row_of(app.engine.runtime.store, thread)).listing.status
+        ensure_driver(app.settings)
+
+    def told() -> None:
+        if status == "interrupted":
+            click.echo(f"answered; the thread is interrupted, to go on: retinue threads resume {thread[:8]}")
+            return
         click.echo(f"answered; thread {thread[:8]} goes on")
         note(f"to follow it: retinue threads watch {thread[:8]}")
 
+    return Told({"thread": thread, "status": status}, told)
 
-def _list(*, as_json: bool) -> None:
-    async def read() -> list[OpenQuestion]:
-        async with opened(settings_here(), drive=False) as app:
-            return await questions.open_questions(app)
 
-    found = asyncio.run(read())
-    if as_json:
-        print_json(found)
-        return
+def _show(found: list[OpenQuestion]) -> None:
     if not found:
         note("nobody waits for an answer")
     screen = Screen(err=sys.stdout, draws=False)
@@ -96,19 +83,10 @@ def _list(*, as_json: bool) -> None:
         show_waiting(screen, question)
 
 
-async def _answer(prefix: str, reply: Reply | None, text: str | None) -> tuple[ThreadId, ThreadStatus]:
-    settings = settings_here()
-    async with opened(settings, drive=False) as app:
-        found = [q for q in await questions.open_questions(app) if q.id.startswith(prefix.lower())]
-        if not found:
-            raise NotFound(f"there is no open question {prefix!r}", hint="`retinue answer` lists those that are open")
-        if len(found) > 1:
-            raise UsageError(f"{prefix!r} may be {' or '.join(q.id for q in found)}", hint="write more of the id")
-        if reply is None and text is None:
-            raise UsageError("give an answer", hint=how_to_answer(found[0]))
-        if reply is None:
-            reply = parse_reply(found[0], text or "")
-        thread = await questions.answer(app, found[0].id, reply)
-        row = await row_of(app.engine.runtime.store, thread)
-    ensure_driver(settings)
-    return thread, row.listing.status
+def _named(found: list[OpenQuestion], prefix: str) -> OpenQuestion:
+    fitting = [question for question in found if question.id.startswith(prefix.lower())]
+    if not fitting:
+        raise NotFound(f"there is no open question {prefix!r}", hint="`retinue answer` lists those that are open")
+    if len(fitting) > 1:
+        raise UsageError(f"{prefix!r} may be {' or '.join(q.id for q in fitting)}", hint="write more of the id")
+    return fitting[0]

@@ -3,30 +3,63 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
+
+import msgspec
 
 from retinue.app.questions import OpenQuestion, Reply
+from retinue.cli.output import count
 from retinue.cli.status import Screen
 from retinue.schema.errors import UsageError
 
-KEYS = "y once · t this thread · p PATTERN what matches · a always · n WHY no"
+KEYS = "y allow once · t in this thread · p PATTERN what matches · a always · n WHY refuse"
 _SCOPES = {"y": "once", "t": "thread", "p": "pattern", "a": "always", "n": "deny"}
 _MOST = 60
 """Lines of a preview that are shown."""
 
 
-def show_question(screen: Screen, question: OpenQuestion) -> None:
-    screen.line(f"? {' › '.join(question.path)}: {question.prompt}", "bold")
-    if question.kind in ("permission", "loop") and question.arguments:
-        screen.line(f"  {question.tool} {question.arguments}")
-    if question.why:
-        screen.line(f"  {question.why}", "dim")
+def show_question(screen: Screen, question: OpenQuestion, *, more: int = 0) -> None:
+    """Who asks, what exactly would happen, and why it is asked; `more` questions wait behind this one."""
+    who = " › ".join(question.path)
+    asked = f"{who} wants to use {question.tool}" if question.kind == "permission" else f"{who}: {question.prompt}"
+    screen.line(f"? {asked}" + (f"  ({more} more after this)" if more else ""), "bold")
     preview = (question.preview or "").splitlines()
+    if question.kind in ("permission", "loop"):
+        for line in arguments(question, preview):
+            screen.line(f"    {line}")
+    for reason in _reasons(question):
+        screen.line(f"  {reason}", "yellow")
     for line in preview[:_MOST]:
         screen.line(f"  {line}", "green" if line.startswith("+") else "red" if line.startswith("-") else "dim")
     if len(preview) > _MOST:
         screen.line(f"  … {len(preview) - _MOST} more lines", "dim")
     for number, choice in enumerate(question.choices, 1):
         screen.line(f"  {number}. {choice}")
+
+
+def _reasons(question: OpenQuestion) -> list[str]:
+    """Why a person is asked: of several commands, those that are not allowed anyway."""
+    if len(question.commands) < 2:
+        return [question.why] if question.why else []
+    wanted = [f"asks for: {c.command}  ({c.reason})" for c in question.commands if c.verdict != "allow"]
+    others = len(question.commands) - len(wanted)
+    return wanted + [f"{count(others, 'other command is', 'other commands are')} allowed"] * bool(others)
+
+
+def arguments(question: OpenQuestion, preview: Sequence[str]) -> list[str]:
+    """The exact call, an argument a line; what the diff shows is not told twice."""
+    try:
+        values = msgspec.json.decode(question.arguments or "{}", type=dict[str, object])
+    except msgspec.MsgspecError:
+        return [question.arguments or ""]
+    changes = "\n".join(line for line in preview if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+    told: list[str] = []
+    for name, value in values.items():
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        first, *rest = text.splitlines() or [""]
+        if not isinstance(value, str) or not changes or any(line not in changes for line in (first, *rest)):
+            told += [f"{name}: {first}", *(f"{' ' * len(name)}  {line}" for line in rest)]
+    return told
 
 
 def show_waiting(screen: Screen, question: OpenQuestion) -> None:

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from retinue.app.questions import OpenQuestion
 from retinue.app.retinue import Retinue
 from retinue.app.settings import Settings
 from retinue.app.threads import find_thread, row_of
 from retinue.cli.ask import show_question, wanted
-from retinue.cli.foreground import INTERRUPTED, WAITS, Foreground
-from retinue.cli.here import settings_here
+from retinue.cli.command import command, wants_json
+from retinue.cli.foreground import INTERRUPTED, Foreground
 from retinue.cli.opening import opened
+from retinue.cli.output import print_json_line
 from retinue.cli.status import Screen
+from retinue.schema.completion import Completion
 from retinue.schema.errors import RetinueError, UsageError
 from retinue.schema.ids import ThreadId
 
@@ -38,41 +41,40 @@ HELP = {
 }
 
 
-@click.command
+@command()
 @click.argument("agent", required=False)
 @click.option("--thread", "thread", metavar="ID", help="Go on with this thread.")
 @click.option("--model", help="Another model than the agent's.")
-def chat(*, agent: str | None, thread: str | None, model: str | None) -> None:
-    """Talk to AGENT, or to the default agent. Alt-Enter starts a new line, /help lists what else there is."""
+async def chat(*, agent: str | None, thread: str | None, model: str | None) -> None:
+    """Talk to AGENT, or to the default agent. Alt-Enter starts a new line, /help lists what else there is.
+
+    Without a terminal each line of standard input is a message; with --json each answer is one line of JSON.
+    """
     if thread is not None and (agent or model):
         raise UsageError("a thread has its agent and model already", hint="/model changes it")
-    settings = settings_here()
-
-    async def main() -> None:
-        async with opened(settings, drive=True) as app:
-            if sys.stdin.isatty() and sys.stdout.isatty():
-                await _at_terminal(app, settings, agent, thread, model)
-                return
-            talk = Chat(app, settings, Screen(), agent=agent, model=model)
-            await talk.open(thread)
-            async for line in _lines():
-                if not await talk.take(line):
-                    break
-                await talk.settled()
-
-    asyncio.run(main())
+    as_json = wants_json()
+    async with opened(drive=True) as app:
+        if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
+            await _at_terminal(app, agent, thread, model)
+            return
+        talk = Chat(app, Screen(streams=not as_json), agent=agent, model=model, as_json=as_json)
+        await talk.open(thread)
+        async for line in _lines():
+            if not await talk.take(line):
+                break
+            await talk.settled()
 
 
 class Chat:
     """One conversation; where lines come from is the caller's business."""
 
     def __init__(
-        self, app: Retinue, settings: Settings, screen: Screen, *, agent: str | None, model: str | None
+        self, app: Retinue, screen: Screen, *, agent: str | None, model: str | None, as_json: bool = False
     ) -> None:
         self._app = app
-        self._settings = settings
         self._screen = screen
-        self._agent = app.pin(agent or settings.default_agent).definition.id
+        self._as_json = as_json
+        self._agent = app.pin(agent or app.settings.default_agent).definition.id
         self._model = model
         self._front: Foreground | None = None
         self._attending: asyncio.Task[None] | None = None
@@ -93,8 +95,10 @@ class Chat:
     def status(self) -> str:
         if self._front is None:
             return f"{self._agent} · /help"
-        doing = "working" if self.busy else "/help"
-        return f"{self._agent} · {self._front.thread[:8]} · {self._front.view.meter.text(doing)}"
+        where = f"{self._agent} · {self._front.thread[:8]}"
+        if not self.busy:
+            return f"{where} · {self._front.view.meter.text('/help')}"
+        return "\n".join([where, *self._front.view.status()])
 
     async def open(self, prefix: str | None) -> None:
         if prefix is None:
@@ -142,9 +146,9 @@ class Chat:
             raise UsageError(f"there is no {word}", hint=f"there is {', '.join(HELP)}")
         elif self._front is None:
             thread = await self._app.start(self._agent, text, model=self._model)
-            self._front = Foreground(self._app, thread, self._screen, asks=False)
+            self._front = Foreground(self._app, thread, self._screen, tell=self._ask)
             self._attend()
-        elif self._front.watch.questions and not self.busy:
+        elif self._front.watch.questions:
             await self._front.reply(next(iter(self._front.watch.questions.values())), text)
             self._attend()
         else:
@@ -158,30 +162,39 @@ class Chat:
     async def _follow(self, front: Foreground) -> None:
         code = await front.attend()
         while front.watch.completion is not None and await self._is_more(front.thread):
-            front.view.result(front.watch.completion)
+            self._answer(front, front.watch.completion)
             code = await front.attend()
         if front.watch.completion is not None:
-            front.view.result(front.watch.completion)
-        elif code == WAITS:
-            for question in front.watch.questions.values():
-                show_question(self._screen, question)
-                self._screen.line(f"  {wanted(question)}", "dim")
+            self._answer(front, front.watch.completion)
         elif code == INTERRUPTED:
             self._screen.line("interrupted; what you say next lets it go on", "yellow")
+
+    def _answer(self, front: Foreground, completion: Completion) -> None:
+        if self._as_json:
+            print_json_line(completion)
+        else:
+            front.view.result(completion)
+
+    def _ask(self, question: OpenQuestion) -> None:
+        if self._as_json:
+            print_json_line({"question": question})
+            return
+        show_question(self._screen, question)
+        self._screen.line(f"  {wanted(question)}", "dim")
 
     async def _is_more(self, thread: ThreadId) -> bool:
         row = await row_of(self._app.engine.runtime.store, thread)
         return row.inbox_head > row.drained or row.listing.status in ("running", "waiting")
 
     async def _go_to(self, thread: ThreadId) -> None:
-        self._front = Foreground(self._app, thread, self._screen, asks=False)
+        self._front = Foreground(self._app, thread, self._screen, tell=self._ask)
         await self._front.skip_past()
 
     # what starts with a slash
 
     async def _help(self, _: str) -> None:
-        for command, help in HELP.items():
-            self._screen.line(f"  {command.ljust(12)} {help}")
+        for typed, help in HELP.items():
+            self._screen.line(f"  {typed.ljust(12)} {help}")
 
     async def _thread(self, _: str) -> None:
         self._screen.line(self._front.thread if self._front else "there is none before you say something")
@@ -189,7 +202,7 @@ class Chat:
     async def _agents(self, _: str) -> None:
         from retinue.app.catalog import read_catalog
 
-        for definition in (await asyncio.to_thread(read_catalog, self._settings)).visible():
+        for definition in (await asyncio.to_thread(read_catalog, self._app.settings)).visible():
             self._screen.line(f"  {definition.id.ljust(24)} {definition.description[:80]}")
 
     async def _fork(self, model: str) -> None:
@@ -229,15 +242,13 @@ class _WholeLines(io.TextIOBase):
         return len(text)
 
 
-async def _at_terminal(
-    app: Retinue, settings: Settings, agent: str | None, thread: str | None, model: str | None
-) -> None:
+async def _at_terminal(app: Retinue, agent: str | None, thread: str | None, model: str | None) -> None:
     from prompt_toolkit.patch_stdout import patch_stdout
 
-    session = _session(settings)
+    session = _session(app.settings)
     with patch_stdout(raw=True):
         screen = Screen(_WholeLines(), draws=False)
-        talk = Chat(app, settings, screen, agent=agent, model=model)
+        talk = Chat(app, screen, agent=agent, model=model)
         await talk.open(thread)
         while True:
             try:

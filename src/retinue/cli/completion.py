@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from retinue.schema.errors import UsageError
+from retinue.cli.command import Told, command
 
 _INSTALL = {
     "bash": 'eval "$(retinue completion bash)" in ~/.bashrc',
@@ -12,14 +12,12 @@ _INSTALL = {
 }
 
 
-@click.command
+@command()
 @click.argument("shell", type=click.Choice(list(_INSTALL)))
 @click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
+def completion(ctx: click.Context, shell: str) -> Told:
     """Print the completion script of SHELL."""
     kind = get_completion_class(shell)
-    if kind is None:
-        raise UsageError(f"there is no completion for {shell!r}")
-    root = ctx.find_root().command
-    click.echo(f"# {_INSTALL[shell]}")
-    click.echo(kind(root, {}, "retinue", "_RETINUE_COMPLETE").source())
+    assert kind is not None
+    script = kind(ctx.find_root().command, {}, "retinue", "_RETINUE_COMPLETE").source()
+    return Told({"shell": shell, "script": script}, f"# {_INSTALL[shell]}\n{script}")

@@ -17,8 +17,9 @@ import msgspec
 from retinue.app.catalog import open_catalog
 from retinue.app.project_tools import project_tool_files
 from retinue.app.settings import Settings, secret_name
+from retinue.cli.command import Told, command
 from retinue.cli.here import settings_here
-from retinue.cli.output import count, json_option, plain, print_json
+from retinue.cli.output import count, plain
 from retinue.registry.catalog import Catalog
 from retinue.schema.errors import RetinueError
 
@@ -47,17 +48,13 @@ Say = tuple[Status, str, str | None]
 Check = Callable[[Looked], Iterator[Say]]
 
 
-@click.command
+@command()
 @click.option("--offline", is_flag=True, help="Ask no server.")
 @click.option("--verify", is_flag=True, help="Also check every row of the database that derives from a log.")
-@json_option
-@click.pass_context
-def doctor(ctx: click.Context, *, offline: bool, verify: bool, as_json: bool) -> None:
+async def doctor(*, offline: bool, verify: bool) -> Told:
     """Say what is configured, reachable and missing, and how to fix it. Exit 1 when something is broken."""
-    import asyncio
-
     try:
-        looked = asyncio.run(_look(settings_here(), offline=offline, verify=verify))
+        looked = await _look(settings_here(), offline=offline, verify=verify)
     except RetinueError as e:
         findings = [Finding(check="settings", status="error", message=e.message, fix=e.hint)]
     else:
@@ -66,12 +63,7 @@ def doctor(ctx: click.Context, *, offline: bool, verify: bool, as_json: bool) ->
             for name, check in CHECKS
             for status, message, fix in check(looked)
         ]
-    if as_json:
-        print_json(findings)
-    else:
-        _print(findings)
-    if any(f.status == "error" for f in findings):
-        ctx.exit(1)
+    return Told(findings, lambda: _print(findings), int(any(f.status == "error" for f in findings)))
 
 
 def _print(findings: list[Finding]) -> None:

@@ -3,17 +3,18 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from retinue.app import questions
 from retinue.app.questions import OpenQuestion, described
 from retinue.app.retinue import Retinue
-from retinue.app.settings import Settings
-from retinue.app.threads import interrupt_tree, rows_of_tree
+from retinue.app.threads import interrupt_tree, row_of, rows_of_tree
+from retinue.app.views import event_json
 from retinue.cli.ask import parse_reply, read_line, show_question, show_waiting, wanted
 from retinue.cli.drive import ensure_driver
-from retinue.cli.output import print_json
+from retinue.cli.output import print_json, print_json_line
 from retinue.cli.render import View
 from retinue.cli.status import Screen
 from retinue.runtime.follow import Followed, Happened
@@ -97,10 +98,26 @@ class Watch:
 
 
 class Foreground:
-    def __init__(self, app: Retinue, thread: ThreadId, screen: Screen, *, asks: bool, watches: bool = False) -> None:
+    """
+    Args:
+        asks: Whether questions are asked here, one after the other.
+        watches: Only look: stay while it waits, and leave it alone at Ctrl-C.
+        tell: Gets each question as it comes, in place of asking it.
+    """
+
+    def __init__(
+        self,
+        app: Retinue,
+        thread: ThreadId,
+        screen: Screen,
+        *,
+        asks: bool = False,
+        watches: bool = False,
+        tell: Callable[[OpenQuestion], None] | None = None,
+    ) -> None:
         self._app = app
         self._screen = screen
-        self._asks, self._watches = asks, watches
+        self._asks, self._watches, self._tell = asks, watches, tell
         self._taken: dict[ThreadId, Seq] = {}
         self._past: dict[ThreadId, Seq] = {}
         """Up to where events are not shown; gone when that was reached."""
@@ -182,20 +199,17 @@ class Foreground:
             self._held.append(item)
             return
         self.view.show(item)
-        if self._watches and isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
-            self._show_open()
-
-    def _show_open(self) -> None:
-        for question in self.watch.questions.values():
-            show_waiting(self._screen, question)
+        if self._tell and isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
+            self._tell(self.watch.questions[item.event.id])
 
     def _take_past(self, item: Happened) -> None:
         self.view.count(item)
         self.watch.completion, self.watch.interrupted = None, False
         if item.seq >= self._past[item.thread]:
             del self._past[item.thread]
-        if self._watches and not self._past:
-            self._show_open()
+        if self._tell and not self._past:
+            for question in self.watch.questions.values():
+                self._tell(question)
 
     def _code(self) -> int | None:
         if self._past:
@@ -226,7 +240,7 @@ class Foreground:
             self._prompt = asyncio.create_task(self._ask(self._asked))
 
     async def _ask(self, question: OpenQuestion) -> None:
-        show_question(self._screen, question)
+        show_question(self._screen, question, more=len(self.watch.questions) - 1)
         while True:
             line = await read_line(f"  {wanted(question)}\n  > ")
             if line is None:
@@ -251,7 +265,6 @@ class Foreground:
 
 async def in_front(
     app: Retinue,
-    settings: Settings,
     thread: ThreadId,
     *,
     asks: bool = True,
@@ -268,14 +281,28 @@ async def in_front(
     """
     screen = Screen(streams=not as_json)
     asks = asks and not watches and sys.stdin.isatty() and sys.stderr.isatty()
-    foreground = Foreground(app, thread, screen, asks=asks, watches=watches)
+    tell = partial(show_waiting, screen) if watches else None
+    foreground = Foreground(app, thread, screen, asks=asks, watches=watches, tell=tell)
     if not past:
         await foreground.skip_past()
     code = await foreground.attend()
     if not watches or foreground.watch.completion or foreground.watch.interrupted:
         _report(foreground, screen, code, as_json=as_json)
-    await _leave(app, screen, settings, code)
+    await _leave(app, screen, code)
     return code
+
+
+async def stream_json(app: Retinue, thread: ThreadId) -> int:
+    """Print every event of a thread and its children, a line each, until the run that is under way is over."""
+    watch, head = Watch(thread), (await row_of(app.engine.runtime.store, thread)).head
+    async for item in app.engine.follow(thread, tree=True):
+        if not isinstance(item, Happened):
+            continue
+        print_json_line({"thread": item.thread, "path": item.path, "seq": item.seq, **event_json(item.event)})
+        watch.take(item)
+        if item.thread == thread and item.seq >= head and (watch.completion or watch.interrupted):
+            return CODES[watch.completion.status] if watch.completion else INTERRUPTED
+    raise AssertionError("following a thread never ends by itself")
 
 
 def _report(fg: Foreground, screen: Screen, code: int, *, as_json: bool) -> None:
@@ -302,12 +329,12 @@ def _report(fg: Foreground, screen: Screen, code: int, *, as_json: bool) -> None
     )
 
 
-async def _leave(app: Retinue, screen: Screen, settings: Settings, code: int) -> None:
+async def _leave(app: Retinue, screen: Screen, code: int) -> None:
     """Cut nothing off: let what else this process drives come to an end, or hand it over after an interruption."""
     if await app.idle(1.0):
         return
     if code == INTERRUPTED:
-        ensure_driver(settings)
+        ensure_driver(app.settings)
         return
     screen.line("other threads are still at work here; Ctrl-C leaves them to another process", "dim")
     while not await app.idle(60.0):

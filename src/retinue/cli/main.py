@@ -11,8 +11,6 @@ from importlib import import_module
 
 import click
 
-from retinue.schema.errors import RetinueError, UsageError
-
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("retinue.cli.run:run", "Run an agent and show what it does."),
     "chat": ("retinue.cli.chat:chat", "Talk to an agent."),
@@ -20,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("retinue.cli.answer:answer", "List the questions that wait for a person, and answer them."),
     "memory": ("retinue.cli.memory:memory", "What agents remember across runs."),
     "permissions": ("retinue.cli.permissions:permissions", "What was granted, and why a call is allowed or not."),
-    "tools": ("retinue.cli.tools:tools", "The tools there are, those an agent gets, and trust in a project's."),
+    "tools": ("retinue.cli.tools:tools", "The tools there are, and trust in those of a project."),
     "mcp": ("retinue.cli.mcp:mcp", "MCP servers whose tools agents may use."),
     "agents": ("retinue.cli.agents:agents", "List, show, check, write and trust agents."),
     "repos": ("retinue.cli.repos:repos", "Git repositories that agents come from."),
@@ -29,6 +27,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("retinue.cli.doctor:doctor", "What is configured, reachable and missing, and how to fix it."),
     "completion": ("retinue.cli.completion:completion", "Print the script that completes commands in your shell."),
 }
+
+
+_HINTS = {"agent_not_found": "`retinue agents list` shows them"}
+"""What to do about errors that do not say it themselves."""
 
 
 class LazyGroup(click.Group):
@@ -69,11 +71,6 @@ class LazyGroup(click.Group):
 app = LazyGroup(COMMANDS, name="retinue", help="Runs agents that are written as files.")
 
 
-@app.result_callback()
-def _done(*_: object, **__: object) -> None:
-    sys.stdout.flush()
-
-
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 (click's signature)
     if not wanted or ctx.resilient_parsing:
         return
@@ -92,30 +89,54 @@ app.params.append(
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command and leave the process with its exit code."""
+    _open_standard_files()
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        code = app.main(args=None if args is None else list(args), prog_name="retinue", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.ClickException as e:
-        e.show()
-        sys.exit(e.exit_code)
+        code = app.main(args=words, prog_name="retinue", standalone_mode=False)
+        sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: nothing more to flush
-        sys.exit(1)
-    except RetinueError as e:
-        if os.environ.get("RETINUE_DEBUG") == "1":
-            raise
-        _tell(e.message, e.hint)
-        sys.exit(2 if isinstance(e, UsageError) else 1)
+        code = 1
     except Exception as e:
-        if os.environ.get("RETINUE_DEBUG") == "1":
-            raise
-        _tell(f"internal error: {type(e).__name__}: {e}", "RETINUE_DEBUG=1 shows where")
-        sys.exit(1)
+        code = _fail(e, as_json="--json" in words[: words.index("--") if "--" in words else None])
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _tell(message: str, hint: str | None) -> None:
-    click.echo(f"retinue: {message}", err=True)
-    if hint:
-        click.echo(f"  {hint}", err=True)
+def _open_standard_files() -> None:
+    """What was closed for us is as good as empty; else the next file we open would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (it stays open)
+
+
+def _fail(error: Exception, *, as_json: bool) -> int:
+    """Tell what went wrong; returns the exit code."""
+    from retinue.schema.errors import RetinueError, UsageError
+
+    if isinstance(error, click.ClickException):
+        if not as_json:
+            error.show()
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        hint = f"{context.command_path} --help" if isinstance(context, click.Context) else None
+        error = UsageError(error.format_message(), hint=hint)
+    if os.environ.get("RETINUE_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    if not isinstance(error, RetinueError):
+        hint = None if isinstance(error, OSError) else "RETINUE_DEBUG=1 shows where"
+        what = str(error) if isinstance(error, OSError) else f"internal error: {type(error).__name__}: {error}"
+        error = RetinueError(what, hint=hint)
+    error.hint = error.hint or _HINTS.get(error.code)
+    if as_json:
+        from retinue.cli.output import error_json, print_json
+
+        print_json(error_json(error))
+    else:
+        click.echo(f"retinue: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+    return 2 if isinstance(error, UsageError) else 1

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, *, drive: bool, workspace: Path | None = None) -> "AsyncGenerator[Retinue]":
+async def opened(
+    settings: Settings | None = None, *, drive: bool, workspace: Path | None = None
+) -> "AsyncGenerator[Retinue]":
     from retinue.app.retinue import Retinue
 
+    settings = settings or settings_here()
     log_to_file(settings)
     async with Retinue(settings=settings, workspace=workspace, drive=drive) as app:
         app.engine.drives = app.engine.drives and drive

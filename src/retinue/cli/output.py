@@ -8,13 +8,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import TypeVar
 
 import click
 import msgspec
 
-from retinue.schema.errors import UsageError
+from retinue.schema.errors import RetinueError, UsageError
 from retinue.schema.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -71,9 +72,17 @@ def problem_json(problem: Problem) -> dict[str, object]:
     }
 
 
+def error_json(error: RetinueError) -> dict[str, object]:
+    return {"error": error.code, "message": error.message, "hint": error.hint}
+
+
 def print_problems(problems: Iterable[Problem]) -> None:
     for problem in problems:
         click.echo(plain(str(problem)))
+
+
+def when(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def note(text: str) -> None:
@@ -83,6 +92,29 @@ def note(text: str) -> None:
 
 def count(number: int, word: str, many: str | None = None) -> str:
     return f"{number} {word if number == 1 else many or word + 's'}"
+
+
+def money(nano_dollars: int | None) -> str:
+    if nano_dollars is None:
+        return "$?"
+    dollars = nano_dollars / 1e9
+    return f"${dollars:.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
+
+
+def amount(number: int) -> str:
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if number >= size:
+            return f"{number / size:.1f}{unit}"
+    return str(number)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 class Progress:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from retinue.cli.command import Command, Told
 from retinue.cli.here import settings_here
 from retinue.cli.opening import database_here, opened
 from retinue.cli.output import json_option, note, plain, print_json, print_json_line, table
@@ -50,9 +51,9 @@ def _row(grant: Grant) -> tuple[str, ...]:
     return (str(grant.number), grant.thread[:8] if grant.thread else "always", since, grant.tool, what)
 
 
-@permissions.command
+@permissions.command(cls=Command)
 @click.argument("number", type=int)
-def revoke(*, number: int) -> None:
+def revoke(*, number: int) -> Told:
     """Take the grant NUMBER back; such calls are asked again."""
 
     async def act() -> bool:
@@ -61,6 +62,7 @@ def revoke(*, number: int) -> None:
 
     if not asyncio.run(act()):
         raise NotFound(f"there is no grant {number}", hint="`retinue permissions list` shows them")
+    return Told({"number": number, "revoked": True})
 
 
 @permissions.command

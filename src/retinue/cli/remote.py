@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from retinue.app.remotes import RemoteAgents
+from retinue.cli.command import Told, command
 from retinue.cli.here import catalog_here, settings_here
 from retinue.cli.output import note
 from retinue.schema.agent import AgentDefinition
@@ -16,12 +17,12 @@ from retinue.schema.errors import UsageError
 from retinue.schema.ids import AgentId
 
 
-@click.command("add-remote")
+@command("add-remote")
 @click.argument("url")
 @click.option("--name", help="What to call it here, partner/legal-reviewer; the card's name otherwise.")
 @click.option("--token", metavar="$NAME", help="The variable whose value is sent as a bearer token.")
 @click.option("--api-key", metavar="$NAME", help="The variable whose value is sent as X-API-Key.")
-def add_remote(*, url: str, name: str | None, token: str | None, api_key: str | None) -> None:
+def add_remote(*, url: str, name: str | None, token: str | None, api_key: str | None) -> Told:
     """Add the agent whose card is at URL, as a file of your agents."""
     settings = settings_here()
     auth = _auth(token, api_key)
@@ -47,13 +48,13 @@ def add_remote(*, url: str, name: str | None, token: str | None, api_key: str | 
     _write(
         path, {"kind": "remote", "description": description, "agent_card_url": url, **({"auth": auth} if auth else {})}
     )
-    click.echo(f"added {id} as {path}")
     note(f"next: an agent that may delegate can call {id}, or retinue run {id}")
+    return Told({"id": id, "file": str(path)}, f"added {id} as {path}")
 
 
-@click.command("sign-in")
+@command("sign-in")
 @click.argument("name")
-def sign_in(*, name: str) -> None:
+def sign_in(*, name: str) -> Told:
     """Sign in to a remote agent with OAuth2; the tokens are kept for the agents that call it."""
     settings = settings_here()
     definition = catalog_here(settings).resolve(name).definition
@@ -61,12 +62,12 @@ def sign_in(*, name: str) -> None:
     async def go() -> None:
         remotes = RemoteAgents(settings, os.environ)
         try:
-            await remotes.connections.sign_in(definition, lambda page: click.echo(f"open this page: {page}"))
+            await remotes.connections.sign_in(definition, lambda page: note(f"open this page: {page}"))
         finally:
             await remotes.close()
 
     asyncio.run(go())
-    click.echo(f"signed in to {name}")
+    return Told({"id": name, "signed_in": True}, f"signed in to {name}")
 
 
 def _auth(token: str | None, api_key: str | None) -> dict[str, str] | None:

@@ -4,16 +4,16 @@ Knows events and deltas; nothing here decides what to do about them.
 """
 
 from retinue.app.conversation import result_text
-from retinue.app.views import resource_of
-from retinue.cli.status import Meter, Screen, Style, duration
+from retinue.cli.activity import Activity, Meter, about, short, task_of
+from retinue.cli.output import amount, count, duration, money
+from retinue.cli.status import Screen, Style
 from retinue.runtime.follow import Followed, Happened
 from retinue.runtime.live import Piece
 from retinue.schema.completion import Completion
 from retinue.schema.events.children import ChildStarted, VariablesRequested
-from retinue.schema.events.runs import GraceStarted, RunCompleted, RunFailed, RunInterrupted, RunResumed, RunStarted
+from retinue.schema.events.runs import GraceStarted, RunCompleted, RunFailed, RunInterrupted, RunResumed
 from retinue.schema.events.steps import (
     CallSettled,
-    CallStarted,
     ContextCompacted,
     HookFailed,
     ModelAnswered,
@@ -39,23 +39,40 @@ class View:
         """What of the request under way was shown already, by kind."""
         self._said = ""
         """The text of the last answer."""
-        self._doing: dict[ThreadId, str] = {}
+        self._threads = {thread: Activity()}
 
     def show(self, item: Followed) -> None:
         if isinstance(item, Piece):
             self._piece(item)
         else:
-            self.meter.take(item.event)
+            self.count(item)
             self._event(item)
 
     def count(self, item: Happened) -> None:
-        """Take in what happened before anybody looked, without showing it."""
-        self.meter.take(item.event)
-        if isinstance(item.event, ModelAnswered):
-            self._calls |= {call.id: call for call in calls_of(item.event.parts)}
+        """Take in what happened, without showing it."""
+        event = item.event
+        self.meter.take(event)
+        activity = self._threads.setdefault(item.thread, Activity())
+        activity.take(event)
+        if isinstance(event, ModelAnswered):
+            self._calls |= {call.id: call for call in calls_of(event.parts)}
+        if isinstance(event, ChildStarted):
+            activity.children += 1
+            place = (*activity.place, activity.children)
+            self._threads.setdefault(event.reference, Activity(event.name, place))
 
     def tick(self) -> None:
-        self.screen.status(self.meter.text(next(reversed(self._doing.values()), "")))
+        self.screen.status(self.status())
+
+    def status(self) -> list[str]:
+        """What the tree has used and its root does; then a line for each child that is not over."""
+        root = self._threads[self._thread]
+        below = sorted((a for a in self._threads.values() if a is not root and not a.over), key=lambda a: a.place)
+        most = max(self.screen.height // 3, 1)
+        width = max((2 * len(a.place) + len(a.name) for a in below[:most]), default=0)
+        lines = [self.meter.text(root.text)]
+        lines += [f"{'  ' * len(a.place) + a.name:<{width}}  {a.meter.text(a.text)}" for a in below[:most]]
+        return lines + [f"  … and {len(below) - most} more at work"] * (len(below) > most)
 
     def result(self, completion: Completion) -> None:
         """The answer, unless its text has streamed by already."""
@@ -70,11 +87,10 @@ class View:
     # deltas
 
     def _piece(self, piece: Piece) -> None:
-        if piece.kind in ("call", "output"):
-            last = piece.text.strip().splitlines()[-1:]
-            self._doing[piece.thread] = " ".join([self._doing.get(piece.thread, "").partition(" | ")[0], "|", *last])
         if piece.thread == self._thread and piece.kind in ("text", "thinking"):
             self._stream(piece.kind, piece.text)
+        elif activity := self._threads.get(piece.thread):
+            activity.hear(piece.text)
 
     def _stream(self, kind: str, text: str) -> None:
         if kind == "text" and self._streamed.get("thinking") and not self._streamed.get("text"):
@@ -104,44 +120,32 @@ class View:
     def _event(self, item: Happened) -> None:
         event, root = item.event, item.thread == self._thread
         match event:
-            case RunStarted() | ModelAsked():
-                model = f"{event.model} thinks" if event.model else "starts"
-                self._doing[item.thread] = self._named(item, model)
-                if root:
-                    self._streamed = {}
-            case ModelAnswered():
-                self._calls |= {call.id: call for call in calls_of(event.parts)}
-                if calls := calls_of(event.parts):
-                    self._doing[item.thread] = self._named(item, _about(calls[0]))
-                if root:
-                    self._rest(event.parts)
-            case CallStarted():
-                if call := self._calls.get(event.call):
-                    self._doing[item.thread] = self._named(item, _about(call))
+            case ModelAsked() if root:
+                self._streamed = {}
+            case ModelAnswered() if root:
+                self._rest(event.parts)
             case CallSettled():
                 self._settled(item, event)
             case ModelFailed() if event.code != "aborted":
                 again = "" if event.retry_in is None else f"; asked again in {duration(event.retry_in)}"
                 self._line(item, f"! {event.error}{again}", "yellow")
-            case RunCompleted() | RunFailed():
-                self._doing.pop(item.thread, None)
-                if not root:
-                    self._ended(item, event.completion)
+            case RunCompleted() | RunFailed() if not root:
+                self._ended(item, event.completion)
             case _:
                 self._other(item)
 
     def _other(self, item: Happened) -> None:
         match item.event:
             case ChildStarted() as child:
-                self._line(item, f"▸ {child.name}: {_short(child.title or child.description)}", "bold")
+                task = task_of(self._calls.get(child.call)) or child.title or child.description
+                later = " (waits for a place)" if child.queued else ""
+                self._line(item, f"▸ {child.name}{later}: {short(task)}", "bold")
             case ContextCompacted():
                 self._line(item, "the context was compacted", "dim")
             case GraceStarted() as grace:
                 self._line(item, f"one last turn: {grace.recovering_from}", "yellow")
-            case RunInterrupted():
-                self._doing.pop(item.thread, None)
-                if item.thread != self._thread:
-                    self._line(item, "interrupted", "yellow")
+            case RunInterrupted() if item.thread != self._thread:
+                self._line(item, "interrupted", "yellow")
             case RunResumed(after="interrupt" | "crash") as resumed:
                 self._line(item, f"resumed after {resumed.after}", "dim")
             case SegmentStarted() as segment:
@@ -159,28 +163,23 @@ class View:
         outcome = event.outcome
         mark, style = _MARKS.get(outcome.status, ("✗", "red"))
         call = self._calls.get(outcome.call)
-        about = _about(call) if call else outcome.tool
-        parts = [mark, about, duration(event.duration) if event.duration >= 0.05 else ""]
+        parts = [
+            mark,
+            about(call) if call else outcome.tool,
+            duration(event.duration) if event.duration >= 0.05 else "",
+        ]
         if outcome.status != "ok":
-            parts.append(f"{outcome.status}: {_short(outcome.text)}")
+            parts.append(f"{outcome.status}: {short(outcome.text)}")
         self._line(item, "  ".join(filter(None, parts)), style if outcome.status != "ok" else "dim")
 
     def _ended(self, item: Happened, completion: Completion) -> None:
         style: Style = "red" if completion.status == "FAILED" else "dim"
-        said = _short(completion.error or result_text(completion.result))
-        self._line(item, f"◂ {completion.status} after {duration(completion.duration)}: {said}", style)
+        said = short(completion.error or result_text(completion.result))
+        used = f"{count(completion.steps, 'step')}, {amount(completion.usage.total)} tokens, {money(completion.cost)}"
+        self._line(item, f"◂ {completion.status} after {duration(completion.duration)} ({used}): {said}", style)
 
     def _line(self, item: Happened, text: str, style: Style) -> None:
         self.screen.line("  " * (len(item.path) + 1) + self._named(item, text), style)
 
     def _named(self, item: Happened, text: str) -> str:
         return f"{' › '.join(item.path)}  {text}" if item.path else text
-
-
-def _about(call: Call) -> str:
-    return f"{call.tool} {_short(resource_of(call.arguments))}".rstrip()
-
-
-def _short(text: str, most: int = 100) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"

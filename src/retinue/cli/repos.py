@@ -11,15 +11,16 @@ import click
 from retinue.app.catalog import CatalogHolder, Synced, mirror_folder, open_catalog
 from retinue.app.repositories import add_repository, described, remove_repository, status_of
 from retinue.app.settings import Settings
+from retinue.cli.command import Told, group
 from retinue.cli.here import settings_here
-from retinue.cli.output import Progress, count, json_option, note, plain, print_json, table
+from retinue.cli.output import Progress, count, note, plain, table
 from retinue.registry.changes import Summary, diff
 from retinue.schema.agent import Json
 from retinue.schema.errors import UsageError
 from retinue.sources.repository import RepositoryConfig, parse_repository, remote
 
 
-@click.group(no_args_is_help=True)
+@group()
 def repos() -> None:
     """Git repositories that agents come from."""
 
@@ -36,7 +37,6 @@ def repos() -> None:
 @click.option("--webhook-secret", metavar="env(NAME)", help="The variable that holds the webhook's secret.")
 @click.option("--inactive", is_flag=True, help="Neither sync nor use it yet.")
 @click.option("--read-only", is_flag=True, help="No command may write or push to it.")
-@json_option
 def add(
     *,
     url: str,
@@ -50,8 +50,7 @@ def add(
     webhook_secret: str | None,
     inactive: bool,
     read_only: bool,
-    as_json: bool,
-) -> None:
+) -> Told:
     """Add the repository at URL to your configuration."""
     is_path = Path(url).exists()
     fields: dict[str, object] = {
@@ -71,91 +70,74 @@ def add(
     config = _checked(fields)
     is_local = is_path or remote(config, allow_local=True).transport in ("file", "http")
     path = add_repository(settings_here(), fields, local=is_local)
-    if as_json:
-        print_json(fields)
-        return
-    click.echo(f"added {config.name} to {path}")
-    if is_local:
-        note("it is on this machine, so local repositories are allowed from now on")
-    click.echo(f"next: retinue repos sync {config.name}")
+
+    def text() -> None:
+        click.echo(f"added {config.name} to {path}")
+        if is_local:
+            note("it is on this machine, so local repositories are allowed from now on")
+        click.echo(f"next: retinue repos sync {config.name}")
+
+    return Told(fields, text)
 
 
 @repos.command("list")
-@json_option
-def list_repositories(*, as_json: bool) -> None:
+def list_repositories() -> Told:
     """List what is configured."""
     settings = settings_here()
     rows = [described(settings, repository) for repository in settings.repositories]
-    if as_json:
-        print_json(rows)
-        return
+    headers = ("NAME", "URL", "BRANCH", "PREFIX", "STATE", "CONFIGURED IN")
     keys = ("name", "gitUrl", "branch", "prefix", "state", "origin")
-    table(("NAME", "URL", "BRANCH", "PREFIX", "STATE", "CONFIGURED IN"), ([str(r[k]) for k in keys] for r in rows))
+    return Told(rows, lambda: table(headers, ([str(r[k]) for k in keys] for r in rows)))
 
 
 @repos.command
-@json_option
-@click.pass_context
-def status(ctx: click.Context, *, as_json: bool) -> None:
+async def status() -> Told:
     """Show what the last sync of each repository came to. Exit 1 when one is unavailable or stale."""
-    settings = settings_here()
-    rows = asyncio.run(_status(settings))
-    if as_json:
-        print_json(rows)
-    else:
-        keys = ("name", "state", "commit", "checked", "agents", "problems", "error")
-        table([k.upper() for k in keys], ([_cell(k, r[k]) for k in keys] for r in rows))
-    if any(r["state"] in ("unavailable", "stale", "misconfigured") for r in rows):
-        ctx.exit(1)
+    holder = await open_catalog(settings_here())
+    await holder.close()
+    rows = status_of(holder)
+    keys = ("name", "state", "commit", "checked", "agents", "problems", "error")
+    failed = any(r["state"] in ("unavailable", "stale", "misconfigured") for r in rows)
+    headers = [k.upper() for k in keys]
+    return Told(rows, lambda: table(headers, ([_cell(k, r[k]) for k in keys] for r in rows)), int(failed))
 
 
 @repos.command
 @click.argument("name", required=False)
-@json_option
-@click.pass_context
-def sync(ctx: click.Context, *, name: str | None, as_json: bool) -> None:
+async def sync(*, name: str | None) -> Told:
     """Ask the servers for changes, of all repositories or of NAME, and say what is new, changed and gone."""
-    synced, summary = asyncio.run(_sync(settings_here(), name))
-    if as_json:
-        print_json({"repositories": synced, "summary": summary})
-    else:
+    synced, summary = await _sync(settings_here(), name)
+
+    def text() -> None:
         for one in synced:
             said = one.error or f"{(one.commit or '')[:12]} {'updated' if one.changed else 'unchanged'}"
             click.echo(f"{one.repository}: {plain(said)}")
         note(f"{count(len(synced), 'repository', 'repositories')}: {summary}")
         if not synced:
             note("add one: retinue repos add URL")
-    if any(one.error for one in synced):
-        ctx.exit(1)
+
+    failed = any(one.error for one in synced)
+    return Told({"repositories": synced, "summary": summary}, text, int(failed))
 
 
 @repos.command
 @click.argument("name")
-@json_option
-def remove(*, name: str, as_json: bool) -> None:
+def remove(*, name: str) -> Told:
     """Forget a repository that was added here, and delete its mirror."""
     settings = settings_here()
     path = remove_repository(settings, name)
     shutil.rmtree(mirror_folder(settings, name), ignore_errors=True)
-    if as_json:
-        print_json({"name": name, "removed": True})
-        return
-    click.echo(f"removed {name} from {path}")
+    return Told({"name": name, "removed": True}, f"removed {name} from {path}")
 
 
 def _checked(fields: Json) -> RepositoryConfig:
     config, problems = parse_repository(fields, origin="command line")
-    for problem in problems:
-        note(f"{problem.severity}: {problem.message}" + (f"; {problem.hint}" if problem.hint else ""))
+    said = [f"{problem.message}" + (f"; {problem.hint}" if problem.hint else "") for problem in problems]
     if config is None:
-        raise UsageError("the repository was not added")
+        raise UsageError("; ".join(said), hint="nothing was added")
+    for warning in said:
+        note(f"warning: {warning}")
     return config
-
-
-async def _status(settings: Settings) -> list[dict[str, object]]:
-    holder = await open_catalog(settings)
-    await holder.close()
-    return status_of(holder)
 
 
 async def _sync(settings: Settings, name: str | None) -> tuple[tuple[Synced, ...], Summary]:

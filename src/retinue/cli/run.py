@@ -1,6 +1,5 @@
 """`retinue run`: one message to an agent, shown as it works; and how a command line becomes a run."""
 
-import asyncio
 import os
 import re
 import stat
@@ -13,8 +12,8 @@ import click
 
 from retinue.app.settings import Settings
 from retinue.app.settings_file import load_settings
+from retinue.cli.command import Told, command, wants_json
 from retinue.cli.opening import opened
-from retinue.cli.output import json_option, print_json
 from retinue.schema.agent import Budget
 from retinue.schema.errors import AgentNotFound, UsageError
 
@@ -26,7 +25,7 @@ _TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)\s*tok(?:ens?)?", re.IGNORECASE)
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-@click.command
+@command()
 @click.argument("words", nargs=-1, metavar="[AGENT] [MESSAGE]...|-")
 @click.option("--agent", help="The agent, when all words are the message.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input that the agent declares.")
@@ -39,10 +38,7 @@ _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 )
 @click.option("--no-input", is_flag=True, help="Ask nobody: what would be asked is denied.")
 @click.option("--detach", is_flag=True, help="Start it in the background and print the thread's id.")
-@json_option
-@click.pass_context
-def run(
-    ctx: click.Context,
+async def run(
     *,
     words: tuple[str, ...],
     agent: str | None,
@@ -54,8 +50,7 @@ def run(
     workspace: Path | None,
     no_input: bool,
     detach: bool,
-    as_json: bool,
-) -> None:
+) -> Told | int:
     """Run an agent and show what it does.
 
     MESSAGE `-` is read from standard input; what is piped in beside a message follows it. Without AGENT the
@@ -66,35 +61,28 @@ def run(
     from retinue.cli.foreground import in_front
 
     settings = load_settings(workspace)
-
-    async def main() -> int:
-        async with opened(settings, drive=not detach, workspace=workspace) as app:
-            name, message = chosen(app, settings, words, agent)
-            message = with_stdin(message)
-            if plan is not None:
-                planned = await find_thread(app.engine.runtime.store, plan)
-                message = plan_message(await app.engine.state(planned), message)
-            if not message.strip() and not inputs:
-                raise UsageError("say what the agent should do", hint=f"retinue run {name} MESSAGE, or - to read it")
-            thread = await app.start(
-                name,
-                message,
-                inputs=parse_inputs(inputs),
-                model=model,
-                people="none" if no_input else "wait",
-                budget=parse_budget(budget) if budget else None,
-                max_depth=max_depth,
-            )
-            if detach:
-                ensure_driver(settings)
-                if as_json:
-                    print_json({"thread": thread})
-                else:
-                    click.echo(thread)
-                return 0
-            return await in_front(app, settings, thread, asks=not no_input, as_json=as_json)
-
-    ctx.exit(asyncio.run(main()))
+    bounds = parse_budget(budget) if budget is not None else None
+    async with opened(settings, drive=not detach, workspace=workspace) as app:
+        name, message = chosen(app, settings, words, agent)
+        message = with_stdin(message)
+        if plan is not None:
+            planned = await find_thread(app.engine.runtime.store, plan)
+            message = plan_message(await app.engine.state(planned), message)
+        if not message.strip() and not inputs:
+            raise UsageError("say what the agent should do", hint=f"retinue run {name} MESSAGE, or - to read it")
+        thread = await app.start(
+            name,
+            message,
+            inputs=parse_inputs(inputs),
+            model=model,
+            people="none" if no_input else "wait",
+            budget=bounds,
+            max_depth=max_depth,
+        )
+        if detach:
+            ensure_driver(settings)
+            return Told({"thread": thread}, thread)
+        return await in_front(app, thread, asks=not no_input, as_json=wants_json())
 
 
 def chosen(app: "Retinue", settings: Settings, words: Sequence[str], agent: str | None) -> tuple[str, str]:

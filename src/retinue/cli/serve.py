@@ -1,6 +1,5 @@
 """`retinue serve`: the agents as a service."""
 
-import asyncio
 import logging
 import sys
 from collections.abc import Callable
@@ -13,21 +12,22 @@ import msgspec
 
 from retinue.app.settings import ServeSettings, Settings, Tier
 from retinue.app.settings_file import load_settings, read_settings
-from retinue.cli.output import note
+from retinue.cli.command import command, wants_json
+from retinue.cli.output import note, print_json_line
 from retinue.schema.errors import SettingsError
 
 if TYPE_CHECKING:
     import socket
 
 
-@click.command
+@command()
 @click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one. [default: 8420]")
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings in place of the user's."
 )
 @click.option("--verbose", is_flag=True, help="Also say what is asked and what changes.")
-def serve(*, host: str | None, port: int | None, config: Path | None, verbose: bool) -> None:
+async def serve(*, host: str | None, port: int | None, config: Path | None, verbose: bool) -> None:
     """Serve the agents over HTTP until told to stop.
 
     On the first start it makes a key and prints its token, once. Without a key it listens on this machine only.
@@ -41,7 +41,7 @@ def serve(*, host: str | None, port: int | None, config: Path | None, verbose: b
     wished = {"host": host, "port": port}
     serving = msgspec.structs.replace(settings.serve, **{k: v for k, v in wished.items() if v is not None})
     # On asyncio's own loop: uvloop accepts one connection a turn, and under load clients wait for seconds to get in.
-    asyncio.run(_serve(settings, serving, verbose=verbose))
+    await _serve(settings, serving, verbose=verbose)
 
 
 async def _serve(settings: Settings, serving: ServeSettings, *, verbose: bool) -> None:
@@ -58,9 +58,12 @@ async def _serve(settings: Settings, serving: ServeSettings, *, verbose: bool) -
                 )
             bound = listen(serving.host, serving.port)
             made = await served.keyring.first()
-            click.echo(f"serving on {_url(bound)} (API: {_url(bound)}/docs)")
-            if made is not None:
-                click.echo(f"token, shown this once: {made.token}")
+            if wants_json():
+                print_json_line({"url": _url(bound), "token": made.token if made else None})
+            else:
+                click.echo(f"serving on {_url(bound)} (API: {_url(bound)}/docs)")
+                if made is not None:
+                    click.echo(f"token, shown this once: {made.token}")
             if not app.engine.drives:
                 note("another process drives the threads of this data folder; this one takes over when it ends")
             sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""The terminal of a command that follows a thread: text as it comes, lines of activity, one line of status.
+"""The terminal of a command that follows a thread: text as it comes, lines of activity, and a status below.
 
-The status line stands below the text; both are written at most ten times a second,
-and the line is erased before anything else is. In pipes there is none: activity goes to
+The status is a few lines; it and the text are written at most ten times a second,
+and it is erased before anything else is. In pipes there is none: activity goes to
 stderr, and stdout holds the answer alone. What models and tools say is not
 trusted with the terminal.
 """
@@ -9,19 +9,16 @@ trusted with the terminal.
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 from unicodedata import east_asian_width
 
 from retinue.cli.output import plain
-from retinue.runtime.state import add_cost
-from retinue.schema.events.steps import AuxiliaryUsed, ContextCompacted, ModelAnswered
-from retinue.schema.events.union import AnyEvent
 
 Style = Literal["", "dim", "bold", "red", "green", "yellow"]
 _CODES: dict[Style, str] = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
 _EVERY = 0.1
-"""Seconds between two drawings of the status line."""
+"""Seconds between two drawings of the status."""
 
 
 class Output(Protocol):
@@ -35,7 +32,7 @@ class Screen:
     """
     Args:
         streams: False keeps stdout for one value, also on a terminal.
-        draws: Whether there may be a status line.
+        draws: Whether there may be a status.
     """
 
     def __init__(
@@ -87,20 +84,20 @@ class Screen:
         self._out.write((safe(text) if self.live else text).rstrip("\n") + "\n")
         self._out.flush()
 
-    def status(self, text: str) -> None:
+    def status(self, lines: Sequence[str]) -> None:
         now = self._now()
-        if now - self._drawn_at < _EVERY:
+        if now - self._drawn_at < _EVERY and (self._drawn or not self._draws):
             return
         self._drawn_at = now
         self._flush()
         if not self._draws or self._column >= self.width:
             return
         self._drawn = True
-        shown = self._styled(plain(text)[: self.width - 1], "dim")
-        if self._column:
-            self._err.write(f"\n\r\x1b[K{shown}\x1b[A\x1b[{self._column + 1}G")
-        else:
-            self._err.write(f"\r\x1b[K{shown}\r")
+        body = "\n".join(f"\r\x1b[K{self._styled(_cut(plain(line), self.width - 1), 'dim')}" for line in lines)
+        rows = len(lines) - 1 + bool(self._column)
+        back = f"\x1b[{rows}A" * bool(rows) + (f"\x1b[{self._column + 1}G" if self._column else "\r")
+        start = "\n" if self._column else ""
+        self._err.write(f"{start}{body}\x1b[J{back}")
         self._err.flush()
 
     def close(self) -> None:
@@ -109,10 +106,18 @@ class Screen:
 
     @property
     def width(self) -> int:
+        return self._size()[0]
+
+    @property
+    def height(self) -> int:
+        return self._size()[1]
+
+    def _size(self) -> tuple[int, int]:
         try:
-            return os.get_terminal_size((self._out if self.live else self._err).fileno()).columns or 80
+            columns, rows = os.get_terminal_size((self._out if self.live else self._err).fileno())
         except (OSError, ValueError):
-            return 80
+            return 80, 24
+        return columns or 80, rows or 24  # a terminal may not know its size
 
     def _flush(self) -> None:
         if not self._pending:
@@ -135,49 +140,6 @@ class Screen:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and self._colours and text else text
 
 
-class Meter:
-    """What a tree has used, counted from its events."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now, self._start = now, now()
-        self.steps = self.tokens = 0
-        self.cost: int | None = 0
-
-    def take(self, event: AnyEvent) -> None:
-        if isinstance(event, ModelAnswered | ContextCompacted | AuxiliaryUsed):
-            self.steps += isinstance(event, ModelAnswered)
-            self.tokens += event.usage.total
-            self.cost = add_cost(self.cost, event.cost)
-
-    def text(self, doing: str = "") -> str:
-        figures = [duration(self._now() - self._start), f"{self.steps} step{'s' * (self.steps != 1)}"]
-        figures += [f"{amount(self.tokens)} tokens", money(self.cost)]
-        return " · ".join([*figures, *([doing] if doing else [])])
-
-
-def money(nano_dollars: int | None) -> str:
-    if nano_dollars is None:
-        return "$?"
-    dollars = nano_dollars / 1e9
-    return f"${dollars:.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
-
-
-def amount(number: int) -> str:
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
-        if number >= size:
-            return f"{number / size:.1f}{unit}"
-    return str(number)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    if seconds < 60:
-        return f"{seconds:.0f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
-
-
 def safe(text: str) -> str:
     """`text` with its line breaks, and nothing else that a terminal would act on."""
     if text.isprintable():
@@ -189,3 +151,11 @@ def safe(text: str) -> str:
 
 def _columns(text: str) -> int:
     return len(text) if text.isascii() else sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _cut(text: str, columns: int) -> str:
+    if _columns(text) <= columns:
+        return text
+    while _columns(text) >= columns:
+        text = text[: columns - 1] if len(text) >= columns else text[:-1]
+    return text + "…"
