@@ -45,17 +45,8 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-class _Delta(msgspec.Struct):
-    type: str = ""
-    text: str = ""
-    thinking: str = ""
-    partial_json: str = ""
-    signature: str = ""
-    stop_reason: str | None = None
-
-
 class _Block(msgspec.Struct):
-    """A content block: whole, or as it is opened and then added to."""
+    """A content block: whole, as it is opened, or what is added to it."""
 
     type: str = ""
     text: str = ""
@@ -65,6 +56,9 @@ class _Block(msgspec.Struct):
     id: str | None = None
     name: str = ""
     input: msgspec.Raw = msgspec.Raw(b"{}")
+    partial_json: str = ""
+    stop_reason: str | None = None
+    """Of a delta that is about the whole message."""
 
 
 class _Message(msgspec.Struct):
@@ -78,7 +72,7 @@ class _Event(_Message):
 
     type: str = ""
     index: int = 0
-    delta: _Delta | None = None
+    delta: _Block | None = None
     content_block: _Block | None = None
     message: _Message | None = None
     error: object = None
@@ -130,7 +124,7 @@ class AnthropicReader(wire.Reader):
         elif block.text:
             self._tell("text", block.text)
 
-    def _add(self, index: int, delta: _Delta) -> None:
+    def _add(self, index: int, delta: _Block) -> None:
         pieces = self._pieces.get(index)
         if pieces is None:
             return

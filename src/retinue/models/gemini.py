@@ -48,17 +48,12 @@ class _FunctionCall(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
-class _Blob(msgspec.Struct, frozen=True, rename="camel"):
-    mime_type: str = ""
-    data: str = ""
-
-
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     text: str | None = None
     thought: bool = False
     thought_signature: str | None = None
     function_call: _FunctionCall | None = None
-    inline_data: _Blob | None = None
+    inline_data: Mapping[str, str] | None = None
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -71,13 +66,9 @@ class _Candidate(msgspec.Struct, frozen=True, rename="camel"):
     finish_message: str | None = None
 
 
-class _Feedback(msgspec.Struct, frozen=True, rename="camel"):
-    block_reason: str | None = None
-
-
 class _Chunk(msgspec.Struct, frozen=True, rename="camel"):
     candidates: Sequence[_Candidate] | None = None
-    prompt_feedback: _Feedback | None = None
+    prompt_feedback: Mapping[str, object] | None = None
     usage_metadata: msgspec.Raw = _NOTHING
     error: object = None
 
@@ -107,8 +98,8 @@ class GeminiReader(wire.Reader):
             raise failures.classify_event(data)
         if chunk.usage_metadata != _NOTHING:
             self._usage = chunk.usage_metadata
-        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
-            self._finish, self._blocked = chunk.prompt_feedback.block_reason, True
+        if reason := (chunk.prompt_feedback or {}).get("blockReason"):
+            self._finish, self._blocked = str(reason), True
         for candidate in (chunk.candidates or ())[:1]:
             for part in (candidate.content.parts or ()) if candidate.content is not None else ():
                 self._take(part)
@@ -137,7 +128,7 @@ class GeminiReader(wire.Reader):
             self._tell_call(call.name)
         elif part.inline_data is not None:
             self._close(None)
-            self._parts.append(Media(mime=part.inline_data.mime_type, data=part.inline_data.data))
+            self._parts.append(Media(mime=part.inline_data.get("mimeType", ""), data=part.inline_data.get("data")))
         else:
             self._say("thinking" if part.thought else "text", part.text or "", opaque)
 

@@ -60,16 +60,12 @@ class _Item(msgspec.Struct, frozen=True):
     phase: str | None = None
 
 
-class _Details(msgspec.Struct, frozen=True):
-    reason: str = ""
-
-
 class _Response(msgspec.Struct, frozen=True):
     status: str | None = "completed"
     output: Sequence[msgspec.Raw] = ()
     usage: wire.Counts | None = None
     error: object = None
-    incomplete_details: _Details | None = None
+    incomplete_details: Mapping[str, object] | None = None
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -132,7 +128,7 @@ class ResponsesReader(wire.Reader):
         items = [(raw, self._decoded(_item, bytes(raw))) for raw in raws]
         parts = tuple(part for raw, item in items for part in self._parts(raw, item))
         refused = any(c.type == "refusal" for _, item in items for c in item.content or ())
-        reason = response.incomplete_details.reason if response.incomplete_details is not None else ""
+        reason = str((response.incomplete_details or {}).get("reason") or "")
         return Answer(
             parts=parts,
             finish="refusal" if refused else _finish(response.status or "completed", reason, parts),
