@@ -22,7 +22,7 @@ def asks(request: ScriptedRequest) -> Say:
     if request.outcomes:
         return Say(text=f"answer: {request.outcomes[-1].status} {request.outcomes[-1].text}")
     if request.message == "bash":
-        return Say(calls=[CallTool("bash", {"command": "make release"})])
+        return Say(calls=[CallTool("bash", {"command": "deploy release"})])
     arguments = {"prompt": "Which?", "inputType": request.message, "choices": ["red", "blue"]}
     return Say(calls=[CallTool("request_user_input", arguments)])
 
@@ -102,7 +102,7 @@ async def test_approvals_of_trees_are_in_one_list_and_one_answer_unblocks_what_i
         assert [q["id"] for q in listed["items"]] == [first["id"]]
         rest = (await client.get(f"/v1/questions?cursor={listed['next']}")).json
         assert [q["id"] for q in rest["items"]] == [second["id"]]
-        assert (first["tool"], first["arguments"]) == ("bash", '{"command":"make release"}')
+        assert (first["tool"], first["arguments"]) == ("bash", '{"command":"deploy release"}')
         bare = await client.post(f"/v1/questions/{second['id']}/answer", {"answer": "yes"})
         assert bare.status == 400
         await client.post(f"/v1/questions/{second['id']}/answer", {"scope": "deny", "answer": "not today"})

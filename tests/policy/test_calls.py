@@ -29,7 +29,8 @@ def authority(*grants: Grant, tiers: tuple[Tier, ...] = (PRIMARY,)) -> Authority
         ("bash", "python -c 'print(1)'", "ask"),
         ("bash", "python -m pytest -q", "allow"),
         ("bash", "sort -o x y", "ask"),
-        ("bash", "sed -n 1,5p a.py", "ask"),
+        ("bash", "sed -n 1,5p a.py", "allow"),
+        ("bash", "sed -i s/a/b/ a.py", "ask"),
         ("webfetch", "https://example.com/", "ask"),
         ("webfetch", "http://169.254.169.254/", "deny"),
         ("websearch", "anything", "allow"),
@@ -67,12 +68,12 @@ def test_files_in_a_command_are_judged_by_what_they_resolve_to() -> None:
 
 @pytest.mark.spec("PERM-05")
 def test_a_pattern_that_was_granted_answers_each_command_it_covers_and_no_other() -> None:
-    granted = authority(Grant(tool="bash", pattern="make *", created_at=0))
+    granted = authority(Grant(tool="bash", pattern="task *", created_at=0))
 
-    assert judge_call(granted, "bash", "make lint && git status").verdict == "allow"
-    assert judge_call(granted, "bash", "make lint && touch x").verdict == "ask"
-    assert judge_call(granted, "bash", "make -f other").verdict == "ask"
-    assert judge_call(granted, "bash", "make lint > .git/config").verdict == "deny"
+    assert judge_call(granted, "bash", "task lint && git status").verdict == "allow"
+    assert judge_call(granted, "bash", "task lint && cp x y").verdict == "ask"
+    assert judge_call(granted, "bash", "task lint > ../other").verdict == "ask"
+    assert judge_call(granted, "bash", "task lint > .git/config").verdict == "deny"
 
 
 @pytest.mark.spec("PERM-05")

@@ -23,7 +23,20 @@ def _rules(verdict: Verdict, tool: str, *patterns: str, reason: str = "") -> tup
 
 
 _SECRET_FILES = ("*.env*", "*secret*", "*password*", "*credential*")
-_EVERYDAY = "ls cat pwd echo git npm dotnet cargo python python3 pip head tail wc grep rg sort uniq cut tr diff which"
+_LOOKING = (
+    "ls cat pwd echo head tail wc grep rg sort uniq cut tr diff which tree find sed awk jq printf date uname whoami id "
+    "hostname nproc df du stat file basename dirname realpath readlink seq sleep xxd od md5sum sha1sum sha256sum cksum "
+    "comm cmp paste column nl tac rev fold ps lsof env printenv read xargs zcat base64"
+)
+_BUILDING = (
+    "git npm pnpm yarn node bun dotnet cargo rustc rustfmt python python3 pip pip3 uv poetry pytest tox nox ruff mypy "
+    "pyright black flake8 isort pre-commit make cmake ctest ninja go gofmt tsc eslint prettier jest vitest mvn gradle "
+    "./gradlew ./mvnw java javac ruby rake rspec bundle php composer .venv/bin/* venv/bin/* node_modules/.bin/* "
+    "./.venv/bin/* ./venv/bin/* ./node_modules/.bin/*"
+)
+"""What runs the project's own code, like its tests and its build."""
+_FOLDERS = ("src", "tests", "docs")
+_MAKING = ("mkdir", "mkdir -p", "touch")
 _ROOT_WIPES = tuple(
     f"rm {flags} {path}" for flags in ("-rf", "-fr", "-r", "-r -f", "-f -r", "-R", "-Rf") for path in ("/", "/*", "~")
 )
@@ -35,8 +48,10 @@ RULESETS: dict[RulesetName, Ruleset] = {
     "primary": Ruleset(
         rules=(
             *_rules("allow", f"{_READERS} task websearch question todo diagnostics"),
-            *_rules("allow", "edit", "src/*", "tests/*", "docs/*"),
-            *_rules("allow", "bash", *(f"{name} *" for name in _EVERYDAY.split())),
+            *_rules("allow", "edit", *(f"{folder}/*" for folder in _FOLDERS)),
+            *_rules("allow", "bash", *(f"{name} {folder}/*" for name in _MAKING for folder in _FOLDERS)),
+            *_rules("allow", "bash", *(f"{name} *" for name in f"{_LOOKING} {_BUILDING}".split())),
+            *_rules("allow", "bash", "npx --no-install *", "npx --no *"),
             *_rules("ask", "webfetch", reason="fetches from the network"),
             *_rules("ask", "bash", "curl *", "wget *", reason="downloads"),
             *_rules("ask", "edit", *_SECRET_FILES, reason="the file's name suggests secrets"),

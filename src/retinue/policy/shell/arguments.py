@@ -98,7 +98,9 @@ def risky(option: Word, risks: frozenset[str]) -> str:
     text = (option.text if option.known else option.lead).partition("=")[0]
     if text.startswith("--"):
         return next((r for r in risks if r == text or (len(text) > 3 and r.startswith(text))), "")
-    return next((r for r in sorted(risks) if len(r) == 2 and r[1] in text[1:]), "")
+    if text.startswith("+"):
+        return ""
+    return next((r for r in sorted(risks) if r == text or (len(r) == 2 and r[1] in text[1:])), "")
 
 
 def check_options(call: Call, options: Sequence[Word], risks: frozenset[str]) -> None:
@@ -117,23 +119,31 @@ def plain_program(call: Call) -> None:
     known = call.program
     options, rest = split_options(call, known.values)
     check_options(call, options, known.risks)
-    if known.outputs:
-        _outputs(call, known.outputs)
+    for value in _values(call, known.outputs):
+        call.state.use("write", value)
+    for value in _values(call, known.places):
+        call.state.use("read", value)
     if known.files and not known.risks:
         rest = [*(o for o in options if not o.known), *rest]
     if rest and rest[0].known and rest[0].text in known.subcommands:
         call.risk(rest[0].text, f"{call.name} {rest[0].text} runs programs or changes settings")
-    if known.stdin and (not rest or rest[0].text == "-") and not _has(options, "-m", *QUERIES):
-        call.risk("-", f"{call.name} runs what it reads from its input")
-    if call.name in ("make", "gmake") and any("=" in word.text for word in call.words[1:]):
+    if known.stdin and not _has(options, "-m", "--test", *QUERIES):
+        if not rest or rest[0].text == "-":
+            call.risk("-", f"{call.name} runs what it reads from its input")
+        else:
+            call.state.use("read", rest[0])
+    if call.name in ("make", "gmake") and any(
+        re.search(r"=(?!(?:\d+|yes|no|on|off|true|false)?$)", w.text) for w in rest
+    ):
         call.risk("=", "a variable for make may run a program")
     if call.name in ("tar", "bsdtar") and rest and set(rest[0].text) & set("IFPC") and "." not in rest[0].text:
         call.risk(rest[0].text, "tar runs a program or leaves the folder")
-    if known.code is not None and rest:
-        script, *rest = rest
-        if not script.known or not known.code.fullmatch(script.text):
-            call.risk("", f"the program that {call.name} is given may run commands or write")
     replaced = any(risky(option, known.instead) for option in options)
+    if known.code is not None:
+        scripts = _values(call, known.instead) if replaced else rest[:1]
+        rest = rest if replaced else rest[1:]
+        if not all(script.known and known.code(script.text) for script in scripts):
+            call.risk("", f"the program that {call.name} is given may run commands or write")
     _files(call, rest if replaced else rest[known.skip :])
     if known.files:
         _option_files(call, options)
@@ -149,16 +159,30 @@ def protected_arguments(call: Call) -> None:
                 call.risk("", f"{call.name} may change {text}, which is protected")
 
 
-def _outputs(call: Call, written: frozenset[str], start: int = 1) -> None:
-    """Judge the files that options write: `-o file`, `-ofile`, `--output=file`."""
-    for index, word in enumerate(call.words[start:], start):
+def _values(call: Call, wanted: frozenset[str], start: int = 1) -> list[Word]:
+    """Return the values of options: `-o file`, `-ofile`, `-xo file`, `--output=file`, `--output file`."""
+    found: list[Word] = []
+    words = call.words
+    for index, word in enumerate(words[start:], start) if wanted else ():
+        if word.text == "--":
+            break
         option, equals, value = word.text.partition("=")
-        if word.text in written and index + 1 < len(call.words):
-            call.state.use("write", call.words[index + 1])
-        elif equals and option in written:
-            call.state.use("write", Word(value, known=word.known, lead=word.lead.partition("=")[2]))
-        elif word.text[:2] in written and not word.text.startswith("--"):
-            call.state.use("write", Word(word.text[2:], known=word.known, lead=word.lead[2:]))
+        letter = next((i for i, c in enumerate(word.text[1:], 1) if f"-{c}" in wanted), 0)
+        if not word.text.startswith("-") or len(word.text) < 2:
+            continue
+        if word.text.startswith("--") or word.text in wanted:
+            if not any(name.startswith(option) for name in wanted):
+                continue
+            if equals:
+                found.append(Word(value, known=word.known, lead=word.lead.partition("=")[2]))
+            else:
+                found += words[index + 1 : index + 2]
+        elif letter:
+            rest = word.text[letter + 1 :]
+            found += (
+                [Word(rest, known=word.known, lead=word.lead[letter + 1 :])] if rest else words[index + 1 : index + 2]
+            )
+    return found
 
 
 def _option_files(call: Call, options: Sequence[Word]) -> None:
@@ -186,6 +210,29 @@ def _files(call: Call, words: Sequence[Word]) -> None:
     for index, word in enumerate(words):
         is_last = known.last is not None and index > 0 and index == len(words) - 1
         call.state.use(known.last if is_last and known.last else known.files, word)
+
+
+def runner(call: Call) -> None:
+    """`uv run pytest`: what follows the subcommand is a command, a module or a script."""
+    known = call.program
+    for value in _values(call, known.places):
+        call.state.use("read", value)
+    index = 1
+    while index < len(call.words) and _may_be_option(call.words[index]):
+        index += 1 + takes_next(call.words[index], known.values)
+    if index >= len(call.words) or call.words[index].text not in known.subcommands:
+        protected_arguments(call)
+        return
+    index += 1
+    while index < len(call.words) and _may_be_option(call.words[index]):
+        if call.words[index].text in ("-m", "--module"):
+            return
+        index += 1 + (call.words[index].text != "--" and takes_next(call.words[index], known.values))
+    inner = call.words[index:]
+    if inner and inner[0].known and inner[0].text.endswith(".py"):
+        call.state.use("read", inner[0])
+    else:
+        call.inside(inner)
 
 
 def find(call: Call) -> None:
@@ -234,7 +281,8 @@ def git(call: Call) -> None:
     sub = words[index].text
     options, rest = split_options(call, GIT_OPTION_VALUES, index + 1)
     check_options(call, options, GIT_ANY | GIT_SUBCOMMANDS.get(sub, frozenset()))
-    _outputs(call, _GIT_OUTPUTS, index + 1)
+    for value in _values(call, _GIT_OUTPUTS, index + 1):
+        call.state.use("write", value)
     if sub not in GIT_PLAIN and not _reads_only(sub, words[index + 1 :]):
         call.risk(sub, f"git {sub} runs programs or changes settings")
         call.state.probe(words[index + 1 :])

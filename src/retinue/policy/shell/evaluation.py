@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 _ALWAYS = frozenset(("arithmetic_expansion", "c_style_for_statement", "subscript"))
 _TESTS = re.compile(r"\[\[.*\s-(?:eq|ne|lt|le|gt|ge|v|R)\s|(?:\[|test)\s(?:.*\s)?-[vR]\s", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{(?:!(?P<name>.*)|[\w@*]+:(?![-=+?])(?P<offset>.*)|(?P<value>.*)@[A-Za-z])\}", re.DOTALL)
-_BUILTIN = re.compile(r"(?:let|read|mapfile|readarray|wait|getopts)\s|printf\s+-v|unset\s", re.DOTALL)
+_NAMING = re.compile(r"(?:read|mapfile|readarray|wait|getopts|unset)\s|printf\s+-v")
+_COMPUTED = re.compile(r"\$\{?\w+|\[.*\]|\$\(.*|`.*", re.DOTALL)
+"""The parts of a name that are not simply written."""
 _DECLARED = re.compile(r"\w+\s(?:.*\s)?(?:-\w*[in]\b|[\"'$]\S*=|\+\w)", re.DOTALL)
 _CODE = {
     "raw_string": re.compile(r"\(\(|\[|\$\{|\b(?:let|declare|typeset|local|test)\s"),
@@ -39,9 +41,11 @@ def evaluations(root: "Node") -> list[str]:
 
 def named_variables(root: "Node", evaluated: Sequence[str]) -> set[str]:
     """Return the variables that get a value in another way than by `name=value`."""
-    found = {name for text in evaluated for name in re.findall(r"\w+", text.replace("-v", "-v "))}
+    found = {name for text in evaluated for name in re.findall(r"\w+", text)}
     for node in _nodes(root):
-        if node.type == "for_statement" and (name := node.child_by_field_name("variable")):
+        if node.type in ("command", "unset_command") and _NAMING.match(text := _command(node)):
+            found.update(re.findall(r"\w+", text.replace("-v", "-v ")))
+        elif node.type == "for_statement" and (name := node.child_by_field_name("variable")):
             found.add(_text(name))
         elif node.type == "expansion" and (assigned := _ASSIGNING.match(_text(node))):
             found.add(assigned[1])
@@ -64,16 +68,16 @@ def evaluates_unknown(root: "Node", evaluated: Sequence[str]) -> bool:
 
 
 def _evaluated(node: "Node") -> str:
-    kind, text = node.type, _text(node)
-    if kind == "command" and (name := node.child_by_field_name("name")):
-        text = text[name.start_byte - node.start_byte :]
+    kind, text = node.type, _command(node)
     if kind in _ALWAYS or (kind == "compound_statement" and text.startswith("((")):
         return text
     if kind in ("test_command", "command") and _TESTS.match(text):
         return text
     if kind == "expansion" and (found := _EXPANSION.fullmatch(text)):
         return next(part for part in found.groups() if part is not None)
-    if kind in ("command", "unset_command") and _BUILTIN.match(text):
+    if kind in ("command", "unset_command") and _NAMING.match(text):
+        return " ".join(_COMPUTED.findall(text))
+    if kind == "command" and text.startswith("let "):
         return text
     return text if kind == "declaration_command" and _DECLARED.match(text) else ""
 
@@ -92,7 +96,7 @@ def _unknown_variables(root: "Node") -> set[str]:
             name = node.child_by_field_name("variable")
             values = " ".join(_text(value) for value in node.children_by_field_name("value"))
             given.append((_text(name) if name else "", "$(*)" if not values or _GLOB.search(values) else values))
-        elif node.type == "command" and _READERS.search(text):
+        elif node.type == "command" and _READERS.match(text := _command(node)):
             unknown.update(re.findall(r"\w+", text))
     while more := {
         n for n, v in given if n not in unknown and (_is_unknown(v) or unknown & set(re.findall(r"\w+", v)))
@@ -106,6 +110,12 @@ def _is_unknown(value: str) -> bool:
     while value != (inner := _ARITHMETIC.sub(r"\1", value)):
         value = inner
     return _UNKNOWN.search(value) is not None
+
+
+def _command(node: "Node") -> str:
+    """Return a node's text; of a command, without the variables set for it."""
+    name = node.child_by_field_name("name") if node.type == "command" else None
+    return _text(node)[name.start_byte - node.start_byte if name else 0 :]
 
 
 def _nodes(root: "Node") -> Iterator["Node"]:

@@ -4,6 +4,7 @@ How a program's arguments hide other commands is `retinue.policy.shell.unwrap`'s
 subject.
 """
 
+import os.path
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ class Judgement:
 
     def use(self, op: Op, word: Word, *, fallback: Verdict = "allow") -> None:
         """Judge a file that a word names, from every directory the script may be in."""
-        text = word.text if word.known else word.lead
+        text = word.text if word.known else f"{word.lead}_"  # some name that starts like it
         if word.known and _FREE_PATHS.fullmatch(text):
             return
         if word.glob and any(p[:1] == "." and p != ".." and fnmatchcase("..", p) for p in text.split("/")):
@@ -242,17 +243,19 @@ class Judgement:
 
     def rule(self, words: Sequence[Word]) -> Decision:
         """Return what rules say of a command; another spelling of its program can't escape a deny."""
-        text = joined(words)
+        name, text = words[0].text, joined(words)
+        if ".." in name.split("/"):
+            name = os.path.normpath(name)
+            text = joined((Word(name), *words[1:]))
         decision = self.judge(text)
-        name = words[0].text
-        folder, slash, base = name.rpartition("/")
-        other = (base if slash else name).lower()
+        folder, _, base = name.rpartition("/")
+        other = base.lower()
         if other == name or not other:
             return decision
-        alike = self.judge(other + text[len(name) :])
-        if alike.verdict == "deny" or (decision.rule is None and folder in _STANDARD and base == other):
+        alike = self.judge(joined((Word(other), *words[1:])))
+        if decision.rule is None and folder in _STANDARD and base == other:
             return alike
-        return decision
+        return alike if alike.rule and STRICTNESS[alike.verdict] > STRICTNESS[decision.verdict] else decision
 
     def probe(self, words: Sequence[Word]) -> None:
         """Look for commands that are denied among words that may or may not be one."""

@@ -4,6 +4,7 @@ A program that is not here does what its rule says and no more is known of it.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,20 @@ from retinue.policy.shell.words import names
 from retinue.ports.tool import Op
 
 Role = Literal[
-    "plain", "wrap", "guard", "opaque", "join", "shell", "source", "find", "xargs", "git", "cd", "trap", "inert"
+    "plain",
+    "wrap",
+    "guard",
+    "opaque",
+    "join",
+    "shell",
+    "source",
+    "find",
+    "xargs",
+    "git",
+    "cd",
+    "trap",
+    "inert",
+    "runner",
 ]
 
 
@@ -21,8 +35,8 @@ class Program:
 
     `wrap` runs the command in its arguments and changes nothing else, `guard`
     runs it with other powers or elsewhere, `opaque` may run any of its
-    arguments, `join` runs them joined as a script. A risk is asked unless the
-    rule that allows the command names it.
+    arguments, `join` runs them joined as a script, `runner` runs what follows one of
+    its `subcommands`. A risk is asked unless the rule that allows the command names it.
     """
 
     role: Role = "plain"
@@ -42,8 +56,10 @@ class Program:
     """What it does to the last one, when that differs."""
     outputs: frozenset[str] = frozenset()
     """Options whose value is a file that is written."""
-    code: re.Pattern[str] | None = None
-    """Program text in its first argument that is known to be harmless."""
+    places: frozenset[str] = frozenset()
+    """Options whose value is a file or folder that it works on."""
+    code: Callable[[str], object] | None = None
+    """Whether program text, in its first argument or in the options `instead`, is known to be harmless."""
     assigns: bool = False
     """Variables may be set between its options and the command."""
     stdin: bool = False
@@ -54,11 +70,21 @@ def _table(rows: dict[str, Program]) -> dict[str, Program]:
     return {name: program for keys, program in rows.items() for name in keys.split()}
 
 
+_ADDRESS = r"(?:\d+|\$|/(?:\\.|[^/\n\\])*/)"
 _SED = re.compile(
-    r"(?:(?:\d+|\$|/[^/\n]*/)(?:,(?:\d+|\$|/[^/\n]*/))?)?(?:[pdq=]|s([/|#,])(?:(?!\1).)*\1(?:(?!\1)[^\n])*\1[gpiI0-9]*)"
-    r"(?:;(?:\d+|\$)?[pdq=])*"
+    rf"(?:\s*(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?!?\s*)?"
+    r"(?:[pdq=]|s(?P<d>[/|#,:@])(?:\\.|(?!(?P=d))[^\n\\])*(?P=d)(?:\\.|(?!(?P=d))[^\n\\])*(?P=d)[gpiIM0-9]*)\s*(?:[;\n]|$))+"
 )
-_AWK = re.compile(r"(?:(?!system|getline|\|(?!\|)|>|@|printf?\s*\()[^\n]|\|\|)*")
+_AWK_EFFECTS = re.compile(r"system|getline|@|close|(?<!\|)\|(?!\|)")
+_AWK_COMPARED = re.compile(r"\((?:[\w$.\s!&=<>]|\|\|)*\)|>=")
+
+
+def _harmless_awk(code: str) -> bool:
+    """It runs nothing and writes nothing: `>` is a comparison in a pattern and in brackets only."""
+    if _AWK_EFFECTS.search(code):
+        return False
+    return ">" not in _AWK_COMPARED.sub("", code.partition("{")[2])
+
 
 PROGRAMS: dict[str, Program] = _table(
     {
@@ -113,11 +139,23 @@ PROGRAMS: dict[str, Program] = _table(
         "npm pnpm yarn": Program(
             subcommands=names("exec x explore config set publish dlx"),
             risks=names("--script-shell --node-options --userconfig --globalconfig"),
+            places=names("--prefix -C --dir --cwd"),
         ),
-        "cargo": Program(risks=names("--config")),
+        "cargo": Program(risks=names("--config"), places=names("--manifest-path --target-dir -C")),
         "make gmake": Program(
-            values=names("-j -o"), risks=names("--eval -f --file --makefile -C --directory -E -I --include-dir")
+            risks=names("--eval -E"),
+            places=names("-C --directory -f --file --makefile -I --include-dir"),
         ),
+        "go": Program(risks=names("-exec --exec -toolexec --toolexec -overlay --overlay -vettool --vettool")),
+        "uv poetry pipenv pdm hatch rye": Program(
+            "runner",
+            subcommands=names("run"),
+            values=names(
+                "--with --python -p --extra --group --env-file --directory --project --package -C --config-file"
+            ),
+            places=names("--directory --project -C"),
+        ),
+        "bundle": Program("runner", subcommands=names("exec")),
         "tar bsdtar": Program(
             values=names("-f --file"),
             risks=names(
@@ -131,10 +169,17 @@ PROGRAMS: dict[str, Program] = _table(
             risks=names("-o --output -O --remote-name -K --config -T --upload-file --output-dir -J --dump-header -c"),
         ),
         "awk gawk mawk nawk": Program(
-            values=names("-F -v"), risks=names("-f --file -i --include -l --load -e --source"), code=_AWK, files="read"
+            values=names("-F -v"),
+            risks=names("-f --file -i --include -l --load -e --source"),
+            code=_harmless_awk,
+            files="read",
         ),
         "sed gsed": Program(
-            risks=names("-f --file -i --in-place -e --expression -s --separate"), code=_SED, files="read"
+            values=names("-e --expression -l --line-length"),
+            risks=names("-f --file -i --in-place -s --separate"),
+            instead=names("-e --expression"),
+            code=_SED.fullmatch,
+            files="read",
         ),
         "grep egrep fgrep": Program(
             values=names("-e -f -m -A -B -C --include --exclude --exclude-dir --max-count"),

@@ -14,6 +14,7 @@ from retinue.policy.shell.arguments import (
     plain_program,
     protected_arguments,
     risky,
+    runner,
     split_options,
     takes_next,
 )
@@ -221,7 +222,11 @@ def _xargs(call: Call) -> None:
 
 def _lists_files(words: Sequence[str]) -> bool:
     """Return whether a command prints names of files below the folders it is given, and nothing else."""
-    if words[:2] == ["git", "ls-files"] or words[:1] == ["ls"]:
+    if (
+        words[:2] == ["git", "ls-files"]
+        or words[:1] == ["ls"]
+        or (words[:2] == ["git", "diff"] and "--name-only" in words)
+    ):
         return True
     if words[:1] == ["find"]:
         return not any(word.startswith(("-printf", "-exec", "-fprint")) for word in words)
@@ -246,4 +251,5 @@ _ROLES: dict[Role, Callable[[Call], None]] = {
     "cd": _cd,
     "trap": _trap,
     "inert": lambda _: None,
+    "runner": runner,
 }
