@@ -2,7 +2,8 @@
 
 `mock.py PORT [LATENCY]`. The number of steps is the model's name (`steps-10`); the
 answer depends only on how many assistant turns the request holds. `chunks-500`
-streams an answer of that many chunks.
+streams an answer of that many chunks; `fan-100` first makes that many calls of the
+tool whose name has `worker` in it, all in one answer.
 """
 
 import asyncio
@@ -25,7 +26,12 @@ async def completions(request: web.Request) -> web.StreamResponse:
     turns = sum(m["role"] == "assistant" for m in body["messages"])
     message: dict[str, object] = {"role": "assistant", "content": "done"}
     finish = "stop"
-    if turns < int(count):
+    if kind == "fan" and not turns:
+        name = next(t["function"]["name"] for t in body["tools"] if "worker" in t["function"]["name"])
+        function = {"name": name, "arguments": '{"query": "go"}'}
+        calls = [{"id": f"call_{n}", "type": "function", "function": function} for n in range(int(count))]
+        message, finish = {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
+    elif kind != "fan" and turns < int(count):
         message, finish = (
             {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": f"call_{turns}"}]},
             "tool_calls",
@@ -41,7 +47,8 @@ async def one_chunk(request: web.Request, message: dict[str, object], finish: st
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     calls = message.get("tool_calls")
-    delta = {**message, "tool_calls": [{"index": 0, **calls[0]}]} if isinstance(calls, list) else message
+    numbered = [{"index": n, **call} for n, call in enumerate(calls)] if isinstance(calls, list) else None
+    delta = {**message, "tool_calls": numbered} if numbered else message
     events = [
         {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},

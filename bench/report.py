@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from fanout import SYSTEMS
 from run import LOOPS
 
 BAR, ROW, LEFT = 360, 24, 190
@@ -15,7 +17,9 @@ def report(bench: Path) -> str:
         told = json.loads((results / "loops.json").read_text())
         parts += _loops(told["loops"]) + _stream(told["stream"]) + _start(told["start"])
         (bench / "loops.svg").write_text(_plot(told["loops"]))
-    for name in sorted(p.stem for p in results.glob("*.json") if p.stem != "loops"):
+    if (results / "fanout.json").exists():
+        parts += _fanout(json.loads((results / "fanout.json").read_text()))
+    for name in sorted(p.stem for p in results.glob("*.json") if p.stem not in ("loops", "fanout")):
         parts += [f"## {name}", "", "```json", _short(results / f"{name}.json"), "```", ""]
     return "\n".join(parts)
 
@@ -40,6 +44,23 @@ def _loops(found: dict[str, dict[str, dict[str, float]]]) -> list[str]:
         if any(cells):
             lines.append(f"| {name} | {'yes' if durable else 'no'} | " + " | ".join(cells) + " |")
     return [*lines, "", "![CPU a step](loops.svg)", ""]
+
+
+def _fanout(told: dict[str, Any]) -> list[str]:
+    sizes = list(next(iter(told["systems"].values())))
+    lines = [
+        "## One parent, many children",
+        "",
+        f"Every child makes one tool step; the mock takes {told['latency_ms']:.0f} ms, so nobody can be faster than "
+        f"{told['least_ms']:.0f} ms. Wall time, CPU and peak memory of the process.",
+        "",
+        "| | durable | " + " | ".join(f"{size} at once" for size in sizes) + " |",
+        "| --- | --- |" + " --- |" * len(sizes),
+    ]
+    for name, figures in told["systems"].items():
+        cells = [f"{f['wall_ms']:.0f} ms, {f['cpu_ms']:.0f} ms, {f['peak_mb']:.0f} MB" for f in figures.values()]
+        lines.append(f"| {name} | {'yes' if SYSTEMS[name][3] else 'no'} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def _stream(told: dict[str, float]) -> list[str]:
