@@ -15,6 +15,7 @@ import re
 import shlex
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -77,27 +78,25 @@ class Git:
     def blobs(self, shas: Iterable[str]) -> Iterator[bytes]:
         """The contents of blobs in order, through one process. Blocks: call it from a thread."""
         pending = list(shas)
-        with subprocess.Popen(
-            (*self._command, "cat-file", "--batch"),
-            env=self._env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            try:
-                # a thousand names fit the pipe, so neither side waits for the other
-                for start in range(0, len(pending), 1000):
-                    group = pending[start : start + 1000]
-                    process.stdin.write("".join(f"{sha}\n" for sha in group).encode())
-                    process.stdin.flush()
-                    for sha in group:
+        # names from a file: neither side ever waits for the other, and git need not write blob by blob
+        with tempfile.TemporaryFile() as names:
+            names.write("".join(f"{sha}\n" for sha in pending).encode())
+            names.seek(0)
+            with subprocess.Popen(
+                (*self._command, "cat-file", "--batch", "--buffer"),
+                env=self._env,
+                stdin=names,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                bufsize=1 << 18,
+            ) as process:
+                assert process.stdout is not None
+                try:
+                    for sha in pending:
                         yield self._blob(process.stdout.readline(), sha, process.stdout.read)
-            except BrokenPipeError:
-                raise GitError("the mirror can't be read; it is made anew by the next sync") from None
-            finally:
-                process.kill()
+                finally:
+                    process.kill()
 
     def _blob(self, header: bytes, sha: str, read: Callable[[int], bytes]) -> bytes:
         fields = header.split()
