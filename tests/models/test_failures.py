@@ -144,6 +144,14 @@ def test_a_date_without_the_providers_clock_is_measured_on_ours() -> None:
     assert wait > 1e8
 
 
+@pytest.mark.spec("MOD-03")
+def test_a_wait_that_is_too_long_is_left_to_the_next_provider() -> None:
+    error = classified(429, {"error": {"message": "Daily limit."}}, {"retry-after": "7200"})
+
+    assert (error.transient, error.retry_after) == (False, None)
+    assert "7200 seconds" in str(error)
+
+
 def test_only_what_is_tried_again_carries_a_wait() -> None:
     assert classified(429, {}, {"retry-after": "7"}).retry_after == 7.0
     assert classified(404, {}, {"retry-after": "7"}).retry_after is None

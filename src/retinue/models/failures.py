@@ -49,6 +49,8 @@ _STATUS_OF_CODE: Mapping[str, int] = {
 }
 _FAULT_OF_OURS = re.compile(r"invalid_|(?:.*_)?image_|unsupported_")
 _LONGEST = 600
+_LONGEST_WAIT = 600.0
+"""Seconds; who must wait longer is better served by the next provider."""
 _SHORTEST_KEY = 8
 
 
@@ -64,10 +66,11 @@ def classify(status: int, headers: Mapping[str, str], body: bytes) -> ModelError
         return ModelError(f"the provider answered with a redirect ({status}), which is never followed", status=status)
     told = headers.get("x-should-retry")
     transient = status in _TRANSIENT_STATUS if told is None else told == "true"
+    wait = retry_after(headers, text)
+    if wait is not None and wait > _LONGEST_WAIT:
+        return ModelError(f"{sentence} (it asks to wait {wait:.0f} seconds)", status=status)
     transient = transient and not _UNPAID.search(about)
-    return ModelError(
-        sentence, status=status, transient=transient, retry_after=retry_after(headers, text) if transient else None
-    )
+    return ModelError(sentence, status=status, transient=transient, retry_after=wait if transient else None)
 
 
 def classify_event(error: bytes) -> ModelError:

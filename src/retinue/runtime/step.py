@@ -106,7 +106,7 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
             answer = await choice.model.ask(request, lambda delta: live.delta(work.thread, delta))
     except (ModelError, TimeoutError, Aborted) as error:
         heard = live.partial(work.thread)
-        _failed(work, choice, error, began=heard is not None and bool(heard.pieces))
+        _failed(work, error, began=heard is not None and bool(heard.pieces))
         return
     finally:
         live.end(work.thread)
@@ -143,7 +143,7 @@ def _numbered(work: Work, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(numbered)
 
 
-def _failed(work: Work, choice: Candidate, error: ModelError | TimeoutError | Aborted, *, began: bool) -> None:
+def _failed(work: Work, error: ModelError | TimeoutError | Aborted, *, began: bool) -> None:
     asked = work.state.asked
     if asked is not None and asked.reserved_tokens:
         held = ledger.Most(asked.reserved_tokens, asked.reserved_cost)
@@ -154,7 +154,7 @@ def _failed(work: Work, choice: Candidate, error: ModelError | TimeoutError | Ab
             work.record(
                 ModelFailed(
                     at=work.now,
-                    error=work.runtime.redact(f"{choice.model.name}: {error.message}"),
+                    error=work.runtime.redact(error.message),
                     code=error.code,
                     status=error.status,
                     retry_in=retry,
