@@ -114,7 +114,6 @@ def test_a_card_behind_a_door_is_read_with_the_variable_and_the_file_names_only_
         (("/locked", "--token", "$OTHER"), "$OTHER may not be sent"),
         (("/nothing",), "answered 404"),
         (("/open", "--name", "../../outside"), "is no name for an agent"),
-        (("/open", "--name", "Not A Name"), "is no name for an agent"),
     ],
 )
 def test_what_can_not_be_added_says_why_and_leaves_no_file(
@@ -134,12 +133,13 @@ def test_a_person_signs_in_from_the_command_line(project: Path, partner: str, ho
         f"auth: {{{auth}, redirect_port: {free_port()}}}\n---\n"
     )
     command = [sys.executable, "-c", "from retinue.cli.main import main; main()", "agents", "sign-in", "far"]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        page = process.stdout.readline().removeprefix("open this page: ").strip()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=project, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        page = process.stderr.readline().removeprefix("open this page: ").strip()
         urllib.request.urlopen(page, timeout=10).read()
-        rest = process.stdout.read()
-    assert (process.returncode, rest) == (0, "signed in to far\n")
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, "signed in to far\n")
     assert len(list((home / "a2a" / "tokens").iterdir())) == 1
 
 
@@ -147,7 +147,9 @@ def test_an_agent_without_oauth_has_nothing_to_sign_in_to(run: Run, partner: str
     run("agents", "add-remote", f"{partner}/open")
 
     ran = run("agents", "sign-in", "legal-reviewer")
+    local = run("agents", "sign-in", "coder")
     unknown = run("agents", "sign-in", "nobody")
 
     assert ran.returncode != 0 and "no OAuth2" in ran.stderr
+    assert local.returncode != 0 and "no OAuth2" in local.stderr
     assert unknown.returncode != 0 and "nobody" in unknown.stderr

@@ -97,10 +97,7 @@ class Keys:
                 return _Google(auth.scopes, self.client).headers
 
     def oauth(self, definition: AgentDefinition, url: str, card: AgentCard | None) -> OAuth:
-        auth = self._auth(definition, url)
-        if auth.type != "oauth":
-            raise SettingsError(f"{definition.id} has no OAuth2 to sign in with")
-        return OAuth(definition.id, auth, url, card, self.tokens, self.client)
+        return OAuth(definition.id, self._auth(definition, url), url, card, self.tokens, self.client)
 
     def _auth(self, definition: AgentDefinition, url: str) -> Auth:
         said = definition.auth or {}

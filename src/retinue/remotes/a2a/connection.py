@@ -85,6 +85,8 @@ class Connections:
 
     async def sign_in(self, definition: AgentDefinition, show: Callable[[str], None]) -> None:
         """With a person in front of it; only OAuth2 needs one."""
+        if (definition.auth or {}).get("type") != "oauth":
+            raise SettingsError(f"{definition.id} has no OAuth2 to sign in with")
         try:
             card = await self.card(definition)
         except SettingsError:
