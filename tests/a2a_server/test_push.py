@@ -41,6 +41,38 @@ async def test_updates_are_delivered_in_order_with_the_callers_credentials(tmp_p
     assert b"planted-secret" not in database
 
 
+async def test_delivery_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
+    """What was not taken before the server ended is delivered by the next one; what was taken is not sent again."""
+    came: asyncio.Queue[str] = asyncio.Queue()
+    is_open, refused = True, asyncio.Event()
+
+    async def hook(request: Request) -> Response:
+        (kind, told), *_ = (await request.json()).items()
+        if not is_open:
+            refused.set()
+            return Response(status_code=503)
+        await came.put(told.get("status", {}).get("state", kind).removeprefix("TASK_STATE_"))
+        return Response()
+
+    script = [CallTool("request_user_input", {"prompt": "Well?"}), "Fine."]
+    async with listening(Starlette(routes=[Route("/hook", hook, methods=["POST"])])) as port, asyncio.timeout(20):
+        allow, config = (f"127.0.0.1:{port}",), {"url": f"http://127.0.0.1:{port}/hook", "token": "t"}
+        async with a2a_server(tmp_path, script, agent("one"), allow=allow) as server:
+            http = await server.http()
+            body = {"message": SAID, "configuration": {"taskPushNotificationConfig": config}}
+            task = (await http.post("/a2a/one/message:send", json=body)).json()["task"]["id"]
+            before = [await came.get(), await came.get()]
+            is_open = False
+            answer = {"message": {**SAID, "messageId": "m2", "taskId": task}}
+            await http.post("/a2a/one/message:send", json=answer)
+            await refused.wait()
+        is_open = True
+        async with a2a_server(tmp_path, script, agent("one"), allow=allow):
+            after = [await came.get() for _ in range(3)]
+    assert (before, after) == (["WORKING", "INPUT_REQUIRED"], ["WORKING", "artifactUpdate", "COMPLETED"])
+    assert came.empty()
+
+
 async def test_an_address_inside_is_refused_when_it_is_saved(tmp_path: Path) -> None:
     async with a2a_server(tmp_path, ["ok"], agent("one")) as server:
         http = await server.http()

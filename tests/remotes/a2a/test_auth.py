@@ -278,6 +278,7 @@ async def test_a_sign_in_that_fails_says_why(tmp_path: Path) -> None:
             with pytest.raises(SettingsError, match="did not take the code"):
                 await sign_in(app)
             with socket.socket() as taken:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 taken.bind(("127.0.0.1", port))
                 taken.listen()
                 with pytest.raises(SettingsError, match=f"port {port}"):
