@@ -84,7 +84,8 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True, tag="reserve"):
 class Settle(msgspec.Struct, frozen=True, kw_only=True, tag="settle"):
     """What a reserved request cost in the end. Settling one twice is settling it once.
 
-    Without a reservation of that id the amounts are simply added.
+    Without a reservation of that id the amounts are simply added. An empty id says that
+    there was none: nothing is looked up or remembered.
     """
 
     request: str

@@ -7,7 +7,7 @@ what comes after it is skipped. Outcomes are recorded as they come.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -51,8 +51,10 @@ async def settle_calls(work: Work) -> bool:
     before = work.state.head
     side: SideName = work.state.answer.side if work.state.answer else "a"
     tools = work.offers.get(side) or await tools_for(work, side)
-    questions.expire(work)
-    children.expire(work)
+    if work.state.questions:
+        questions.expire(work)
+    if work.state.children or work.state.variables:
+        children.expire(work)
     ranks = _ranks(work, side)
     while group := _next_group(work, tools, ranks):
         ready = [r for state in group if (r := await _prepare(work, state, tools)) is not None]
@@ -211,7 +213,7 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
         result = await hooked(work, ids, "before_store_tool_result", result)
         kind: HookKind = "after_tool_call_success" if result.status == "ok" else "after_tool_call_failure"
         result = await hooked(work, ids, kind, result)
-    for label in permit.taints_of(work, state.call.tool, result):
+    for label in _taints(work, state.call.tool, result):
         if label in ("private", "untrusted") and label not in work.state.taints:
             work.record(TaintMarked(at=work.now, label=label, origin=state.call.tool))
     if result.metadata.get("tools") == "changed":
@@ -219,6 +221,15 @@ async def _finish(work: Work, state: CallState, result: Result, duration: float)
     if result.status == "ok":
         notify.by_binding(work, state)
     _settle(work, state, result, duration)
+
+
+def _taints(work: Work, tool: str, result: Result) -> Collection[str]:
+    """Of a plain result what the tables say, which is looked up once for each tool."""
+    if result.metadata or result.taints or result.labelled or result.status != "ok":
+        return permit.taints_of(work, tool, result)
+    if tool not in work.labels:
+        work.labels[tool] = permit.taints_of(work, tool, result)
+    return work.labels[tool]
 
 
 def _settle(work: Work, state: CallState, result: Result, duration: float = 0.0) -> None:

@@ -61,7 +61,7 @@ def next_move(state: State, *, now: float, spent: float, grace: float) -> Move:
         return Wait(waiting_for="retry", until=state.attempts.retry_at)
     if stop := _by_limits(state, spent=spent, grace=grace):
         return stop
-    if _immediate(state, now):
+    if (state.children or state.variables) and _immediate(state, now):
         return wait_for(state, now=now, spent=spent)
     return Ask()
 
@@ -77,10 +77,12 @@ def _holds_up(asked: VariablesRequested, now: float) -> bool:
 
 
 def _open(state: State, open_calls: list[CallState], *, now: float, spent: float) -> Move:
+    if not all(c.waits for c in open_calls):
+        return SettleCalls()
     expired = any(q.expires is not None and q.expires <= now for q in state.questions.values())
     expired = expired or any(c.variables is not None and c.variables.expires <= now for c in open_calls)
     late = state.run is not None and spent >= state.run.started.timeout and any(c.child for c in open_calls)
-    if expired or late or not all(c.waits for c in open_calls):
+    if expired or late:
         return SettleCalls()
     return wait_for(state, now=now, spent=spent)
 

@@ -11,7 +11,7 @@ from retinue.schema.events.runs import GraceStarted, MessageReceived, RunStarted
 from retinue.schema.events.steps import CallSettled, ContextCompacted, HistoryChanged, ModelAnswered
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import CallId
-from retinue.schema.message import Call, Outcome, Part, Role, Text, Turn, calls_of, text_of
+from retinue.schema.message import Outcome, Part, Role, Text, Turn, calls_of, text_of
 from retinue.schema.thread import SideName
 
 OPENING = "(The conversation starts here.)"
@@ -87,9 +87,10 @@ class Perspective:
 
     def _own_answer(self, event: ModelAnswered) -> list[Turn]:
         turns = [emitted for turn in self.open_turns() for emitted in self._emit(turn)]
-        sendable = any(isinstance(p, Call) or (isinstance(p, Text) and p.text.strip()) for p in event.parts)
+        calls = calls_of(event.parts)
+        sendable = calls or text_of(event.parts).strip()
         turns += self._emit(Turn(role="assistant", parts=event.parts if sendable else (*event.parts, Text(text=EMPTY))))
-        self._order = {call.id: i for i, call in enumerate(calls_of(event.parts))}
+        self._order = {call.id: i for i, call in enumerate(calls)}
         self._role, self._parts, self._open = None, [], None
         return turns
 
@@ -113,7 +114,8 @@ class Perspective:
     def _ordered(self) -> Turn:
         """Outcomes first, in the order of their calls, whatever order they came in."""
         outcomes = [p for p in self._parts if isinstance(p, Outcome)]
-        outcomes.sort(key=lambda outcome: self._order.get(outcome.call, 0))
+        if len(outcomes) > 1:
+            outcomes.sort(key=lambda outcome: self._order.get(outcome.call, 0))
         rest = [p for p in self._parts if not isinstance(p, Outcome)]
         return Turn(role=self._role or "user", parts=(*outcomes, *rest))
 
@@ -125,6 +127,8 @@ class Perspective:
         return Outcome(call=outcome.call, tool=outcome.tool, status=outcome.status, text=text)
 
     def _changed_turn(self, index: int, turn: Turn) -> Turn:
+        if not self._changed:
+            return turn
         parts = self._changed.get(index)
         return turn if parts is None else Turn(role=turn.role, parts=parts)
 

@@ -46,7 +46,7 @@ from retinue.schema.events.threads import (
 )
 from retinue.schema.events.union import AnyEvent, ChildEvent, PeopleEvent, RunEvent, StepEvent, ThreadEvent
 from retinue.schema.ids import Seq
-from retinue.schema.message import text_of
+from retinue.schema.message import calls_of, text_of
 
 REASONS: dict[str, Reason] = {r: r for r in get_args(Reason)}
 
@@ -194,8 +194,9 @@ def _apply_step(state: State, seq: Seq, event: StepEvent) -> None:
 def _take_answer(state: State, seq: Seq, event: ModelAnswered) -> None:
     state.asked, state.answer, state.answer_seq = None, event, seq
     state.attempts = Attempts()
-    state.calls = {call.id: CallState(call) for call in state.recorded_calls}
-    for call in state.recorded_calls:
+    calls = calls_of(event.parts)
+    state.calls = {call.id: CallState(call) for call in calls}
+    for call in calls:
         state.called.setdefault(call.tool)
         signature = f"{call.tool} {call.arguments}"
         last, times = state.repeated

@@ -14,7 +14,7 @@ from retinue.schema.events.runs import MessageReceived, RunStarted, RunWaiting
 from retinue.schema.events.steps import ContextCompacted, ModelAnswered, ModelAsked
 from retinue.schema.events.threads import Pin, SegmentStarted, ThreadStarted
 from retinue.schema.ids import CallId, MessageId, QuestionId, Seq, ThreadId
-from retinue.schema.message import Call, Outcome, calls_of
+from retinue.schema.message import Call, Outcome
 from retinue.schema.thread import SideName, ThreadStatus
 
 
@@ -150,10 +150,6 @@ class State:
     @property
     def dual(self) -> bool:
         return self.pin.definition.type == "dual_ai"
-
-    @property
-    def recorded_calls(self) -> tuple[Call, ...]:
-        return calls_of(self.answer.parts) if self.answer else ()
 
 
 def add_cost(total: int | None, more: int | None) -> int | None:

@@ -115,7 +115,8 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
 
 def _answered(work: Work, side: SideName, choice: Candidate, answer: Answer, duration: float) -> None:
     cost = choice.model.price(answer.usage)
-    work.ledger(Settle(request=_request_id(work), cost=cost, tokens=answer.usage.total))
+    reserved = work.state.asked is not None and work.state.asked.reserved_tokens
+    work.ledger(Settle(request=_request_id(work) if reserved else "", cost=cost, tokens=answer.usage.total))
     work.record(
         ModelAnswered(
             at=work.now,

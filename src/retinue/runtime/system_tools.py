@@ -4,7 +4,6 @@ The table at the end of `for_agent` is where the next one goes; each lives with
 its subject.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,17 +24,17 @@ ALWAYS = frozenset({"request_user_input", "save_memory", "load_memory"})
 """On unless an agent denies them by name."""
 
 
-class SystemTool(ABC):
-    """A tool that changes the thread and nothing outside it."""
+class SystemTool:
+    """A tool that changes the thread and nothing outside it. No ABC: every call asks whether its tool is one."""
 
     starts_child = False
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec = spec
 
-    @abstractmethod
     async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
         """The result, or None when the call now waits for a person or a child."""
+        raise NotImplementedError
 
 
 class Completion(SystemTool):

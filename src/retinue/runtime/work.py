@@ -80,6 +80,8 @@ class Work:
         self.tiers: tuple[Tier, ...] | None = None
         self.grants: tuple[Grant, ...] | None = None
         self.authority: Authority | None = None
+        self.labels: dict[str, set[str]] = {}
+        """What the results of a tool put on the thread, by the definition at work."""
         self.news = asyncio.Event()
         """Set when the inbox may hold more."""
         self.inbox_head = inbox_head
@@ -114,6 +116,7 @@ class Work:
         """Tools and candidates are gathered anew: a run or a segment starts."""
         self.regather()
         self.candidates.clear()
+        self.labels.clear()
         self.tiers = self.authority = None
 
     def regather(self) -> None:

@@ -82,8 +82,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
-    return "".join(p.text for p in parts if isinstance(p, Text))
+    return "".join([p.text for p in parts if isinstance(p, Text)])
 
 
 def calls_of(parts: tuple[Part, ...]) -> tuple[Call, ...]:
-    return tuple(p for p in parts if isinstance(p, Call))
+    return tuple([p for p in parts if isinstance(p, Call)])

@@ -61,6 +61,8 @@ def book(transaction: Transaction, key: int, account: Account, entries: Sequence
         BudgetExceeded: one of the accounts would pass its cap; nothing is written.
     """
     execute = transaction.execute
+    if len(entries) == 1 and not entries[0].request and account.parent_key is None:
+        return _spend(account, entries[0])
     change = _read(transaction, key, entries)
     after = change.fit(account)
     above: list[tuple[int, Sums]] = []
@@ -88,6 +90,17 @@ def charge(transaction: Transaction, key: int) -> None:
 def prune(transaction: Transaction, key: int) -> None:
     """Forget what was settled: a run has ended, and nothing settles its requests again."""
     transaction.execute(_PRUNE, (key,))
+
+
+def _spend(account: Account, entry: Reserve | Settle) -> Sums:
+    """What most requests are: without a cap, a reservation or anybody above."""
+    return Sums(
+        account.spent_cost + (entry.cost or 0),
+        account.spent_tokens + entry.tokens,
+        account.reserved_cost,
+        account.reserved_tokens,
+        account.unpriced + (entry.cost is None),
+    )
 
 
 @dataclass(slots=True)
@@ -128,7 +141,9 @@ def _read(transaction: Transaction, key: int, entries: Sequence[Reserve | Settle
     change = _Change()
     for entry in entries:
         request = entry.request
-        held = change.reservations.get(request) or transaction.execute(_RESERVATION, (key, request)).fetchone()
+        held = change.reservations.get(request)
+        if held is None and request:
+            held = transaction.execute(_RESERVATION, (key, request)).fetchone()
         if isinstance(entry, Reserve):
             if held is None:
                 change.reservations[request] = (entry.cost, entry.tokens, False)
@@ -139,7 +154,8 @@ def _read(transaction: Transaction, key: int, entries: Sequence[Reserve | Settle
         cost, tokens, settled = held or (0, 0, False)
         if settled:
             continue
-        change.reservations[request] = (cost, tokens, True)
+        if request:
+            change.reservations[request] = (cost, tokens, True)
         change.released_cost += cost
         change.released_tokens += tokens
         change.spent_cost += entry.cost or 0
