@@ -362,10 +362,13 @@ def test_after_a_change_of_model_nothing_is_thought_until_the_turn_ends(turns: t
 
 
 def test_the_key_and_the_version_are_headers() -> None:
-    headers = anthropic.headers("k")
+    assert anthropic.headers("k", OLD) == {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    assert "x-api-key" not in anthropic.headers(None, OLD)
 
-    assert (headers["x-api-key"], headers["anthropic-version"]) == ("k", "2023-06-01")
-    assert "x-api-key" not in anthropic.headers(None)
+
+def test_a_beta_is_asked_for_only_with_models_that_need_it() -> None:
+    assert "anthropic-beta" in anthropic.headers("k", "claude-sonnet-5-5")
+    assert "anthropic-beta" not in anthropic.headers("k", "claude-sonnet-5")
 
 
 def test_a_body_is_its_fragments_joined() -> None:

@@ -221,8 +221,8 @@ def test_the_model_is_in_the_path_and_the_key_in_a_header() -> None:
     assert FORMAT.path("gemini-x", stream=True) == "/models/gemini-x:streamGenerateContent?alt=sse"
     assert FORMAT.path("gemini-x", stream=False) == "/models/gemini-x:generateContent"
     assert FORMAT.path("tunedModels/mine", stream=False) == "/tunedModels/mine:generateContent"
-    assert FORMAT.headers("k") == {"x-goog-api-key": "k"}
-    assert FORMAT.headers(None) == {}
+    assert FORMAT.headers("k", MODEL) == {"x-goog-api-key": "k"}
+    assert FORMAT.headers(None, MODEL) == {}
 
 
 USAGE_WIRE = {

@@ -290,8 +290,8 @@ def test_mistral_gets_ids_of_nine_letters_and_a_word_of_the_assistants_before_th
 
 
 def test_the_key_is_a_bearer_token() -> None:
-    assert chat.headers("k") == {"Authorization": "Bearer k"}
-    assert chat.headers(None) == {}
+    assert chat.headers("k", MODEL) == {"Authorization": "Bearer k"}
+    assert chat.headers(None, MODEL) == {}
 
 
 def test_a_body_is_its_fragments_joined() -> None:

@@ -209,8 +209,8 @@ def test_a_body_is_the_head_the_turns_and_the_tail() -> None:
         "stream": True,
     }
     assert FORMAT.path(MODEL, stream=True) == "/responses"
-    assert FORMAT.headers("k") == {"Authorization": "Bearer k"}
-    assert FORMAT.headers(None) == {}
+    assert FORMAT.headers("k", MODEL) == {"Authorization": "Bearer k"}
+    assert FORMAT.headers(None, MODEL) == {}
 
 
 EVENTS: Sequence[dict[str, object]] = (

@@ -206,10 +206,10 @@ async def test_an_empty_header_removes_one_of_the_format(transport: Transport, s
     url, requests = await serve(OK)
 
     with pytest.raises(ModelError):
-        await ask(transport, acme(url, format="anthropic", headers={"anthropic-beta": ""}))
+        await ask(transport, acme(url, format="anthropic", headers={"anthropic-version": ""}))
 
     assert requests[0].startswith(b"POST /v1/messages ")
-    assert b"anthropic-beta" not in requests[0]
+    assert b"anthropic-version" not in requests[0]
 
 
 def test_secrets_are_not_in_the_representation() -> None:

@@ -220,9 +220,11 @@ class Anthropic(wire.Format):
         data = wire.encode({"role": "user", "content": blocks})
         return Fragment(data, mark=len(data) - len("}]}"))
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
+    def headers(self, key: str | None, model: str) -> Mapping[str, str]:
         given = {} if key is None else {"x-api-key": key}
-        return {"anthropic-version": "2023-06-01", "anthropic-beta": "thinking-binding-controls-2026-08-01", **given}
+        # Servers in front of other clouds refuse a beta that they do not know.
+        beta = {"anthropic-beta": "thinking-binding-controls-2026-08-01"} if _abilities(model).binds else {}
+        return {"anthropic-version": "2023-06-01", **beta, **given}
 
     def body(self, request: Request, model: str) -> bytes:
         head, turns = request.head, list(request.turns)

@@ -196,7 +196,7 @@ class Gemini(wire.Format):
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
         return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
+    def headers(self, key: str | None, model: str) -> Mapping[str, str]:
         return {} if key is None else {"x-goog-api-key": key}
 
     def _block(self, text: str) -> Mapping[str, object]:

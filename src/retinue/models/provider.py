@@ -155,7 +155,7 @@ class WireModel:
     async def _ask(self, request: Request, key: str | None, on_delta: OnDelta | None) -> Answer:
         body = self._format.body(request, self._model)
         url = _joined(self._config.url, self._format.path(self._model, stream=request.stream))
-        given = {**self._format.headers(key), **self._config.headers}
+        given = {**self._format.headers(key, self._model), **self._config.headers}
         headers = {name: value for name, value in given.items() if value}
         async with self._limit:
             with await self._transport.post(

@@ -138,7 +138,7 @@ class Format(ABC):
         """Appended to the provider's base URL."""
         return self._path
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
+    def headers(self, key: str | None, model: str) -> Mapping[str, str]:
         return {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def body(self, request: Request, model: str) -> bytes:
@@ -204,9 +204,8 @@ def openai_settings(head: Head, model: str) -> dict[str, object]:
 
 def tokens(usage: Counts, name: str, inner: str = "") -> int:
     """A number of a provider's usage, or of the details in it; what is not told is 0."""
-    found: object = usage.get(name)
-    if inner:
-        found = found.get(inner) if isinstance(found := usage.get(name), dict) else None
+    told = usage.get(name)
+    found = told.get(inner) if isinstance(told, dict) else told
     return found if isinstance(found, int) else 0
 
 
