@@ -48,6 +48,18 @@ def test_a_secret_is_found_in_base64_whatever_surrounds_it(before: bytes, after:
 
 
 @pytest.mark.spec("PERM-09")
+@given(st.sampled_from((64, 76)), st.binary(max_size=5))
+def test_a_long_secret_is_found_in_base64_that_was_broken_into_lines(width: int, before: bytes) -> None:
+    secret = "".join(f"{n:03}" for n in range(60))
+    text = base64.b64encode(before + secret.encode()).decode()
+    lines = "\n".join(text[i : i + width] for i in range(0, len(text), width))
+
+    left = Redactor({"KEY": secret})(lines).replace("[secret KEY]", "").replace("\n", "")
+
+    assert len(left) < len(text) * 0.4
+
+
+@pytest.mark.spec("PERM-09")
 @given(st.lists(st.sampled_from(("a", "p@", "ss/w0rd", SECRET[:5], SECRET[5:], SECRET, "\n")), max_size=8))
 def test_pieces_give_the_same_as_the_whole(pieces: list[str]) -> None:
     feed, flush = REDACTOR.stream()

@@ -38,7 +38,13 @@ async def test_a_command_runs_in_the_workspace_and_tells_its_isolation(shell: To
             "network": shell.sandbox == "off",
             "folder": str(workspace),
         },
+        taints=("private", "untrusted") if shell.sandbox == "off" else ("private",),
     )
+
+
+@pytest.mark.spec("PERM-08")
+async def test_what_a_failing_command_has_shown_is_private_all_the_same(shell: ToolContext) -> None:
+    assert "private" in (await bash(shell, "cat /etc/hostname; false")).taints
 
 
 @pytest.mark.spec("TOOL-01")

@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 SHORTEST = 4
 """Shorter values are left alone: they would be found everywhere."""
 _SHORTEST_ENCODED = 6
+_PIECE = 16
 
 
 class Redactor:
@@ -82,5 +83,10 @@ def _forms(value: str) -> Iterator[str]:
         start = -(-shift * 8 // 6)
         whole = (shift + len(data)) * 8 // 6
         inner = text[start:whole]
-        yield inner
-        yield inner.replace("+", "-").replace("/", "_")
+        # Programs break long lines, somewhere: pieces are found on both sides of a break.
+        pieces = (
+            [inner[i : i + _PIECE] for i in range(0, len(inner) - _PIECE + 1, _PIECE)] if 60 < len(inner) < 1000 else []
+        )
+        for piece in (inner, *pieces):
+            yield piece
+            yield piece.replace("+", "-").replace("/", "_")

@@ -113,7 +113,7 @@ def context(
         approved=approved,
         taints=tuple(sorted(work.state.taints)),
         env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
-        progress=lambda text: live.add(work.thread, "output", text),
+        progress=lambda text: live.add(work.thread, "output", work.runtime.redact(text)),
         ask=None if thread.people == "none" else lambda inquiry: inquire(work, state, inquiry),
         notify_parent=line.notify_parent,
         set_status=line.set_status,

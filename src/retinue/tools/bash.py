@@ -91,7 +91,9 @@ class Bash:
             "folder": _folder(context),
         }
         shown = "\n".join(filter(None, (text.rstrip("\n"), note))) or "[no output]"
-        return Result(text=shown, status=status, metadata=metadata | ({"saved": saved} if saved else {}))
+        # Said here, because a command that fails has shown what it read all the same.
+        taints = ("private", "untrusted") if metadata["network"] else ("private",)
+        return Result(text=shown, status=status, metadata=metadata | ({"saved": saved} if saved else {}), taints=taints)
 
 
 def _folder(context: ToolContext) -> str:

@@ -71,9 +71,11 @@ class WebFetch:
         except Failed as failed:
             return failed.result
         except Denied as denied:
-            return Result(status="denied", text=f"Denied: {denied}.")
+            return Result(
+                status="denied", text=f"Denied: {denied}.", taints=_UNTRUSTED
+            )  # a server may have chosen the URL
         except FetchFailed as failed:
-            return Result(status="error", text=f"Not fetched: {failed}.")
+            return Result(status="error", text=f"Not fetched: {failed}.", taints=_UNTRUSTED)
         if fetched.onward:
             return Result(text=f"{wanted.url} redirects to another host: {fetched.onward}\nFetch that URL to go on.")
         kind = fetched.headers.get("content-type", "text/html")

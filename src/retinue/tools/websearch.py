@@ -52,7 +52,7 @@ class WebSearch:
         except Failed as failed:
             return failed.result
         except RetinueError as error:
-            return Result(status="error", text=f"The search failed: {error}.")
+            return Result(status="error", text=f"The search failed: {error}.", taints=("untrusted",))
         shown = [f"{n}. {h.title}\n   {h.url}\n   {h.content}".rstrip() for n, h in enumerate(hits[: wanted.count], 1)]
         return Result(text="\n".join(shown) or f"Nothing was found for {wanted.query}.", taints=("untrusted",))
 
