@@ -27,6 +27,7 @@ CHECKS = (
 
 
 @pytest.mark.spec("API-03")
+@pytest.mark.timeout(900)  # always the same requests, however long a busy machine takes for them
 async def test_schemathesis_finds_no_undocumented_answer_and_no_failure_of_the_server(tmp_path: Path) -> None:
     settings = ServeSettings(rate=1e6, burst=1_000_000, stream_seconds=0.2)
     async with serving(tmp_path, lambda _: Say(text="done"), agents=[agent("coder")], serve=settings) as api:
@@ -34,12 +35,12 @@ async def test_schemathesis_finds_no_undocumented_answer_and_no_failure_of_the_s
         program = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{api.url}/openapi.json"),
             *("--header", f"Authorization: Bearer {client.token}", "--checks", ",".join(CHECKS)),
-            *("--phases", "coverage,fuzzing", "--max-examples", "2", "--request-timeout", "10", "--max-time", "45"),
+            *("--phases", "coverage,fuzzing", "--max-examples", "2", "--request-timeout", "600", "--seed", "1"),
             *("--generation-deterministic", "--no-color", "--workers", "1"),
             *("--exclude-operation-id", "keys_revoke"),  # it would revoke the key that it was given
             cwd=tmp_path,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        output, _ = await asyncio.wait_for(program.communicate(), 170)
+        output, _ = await program.communicate()
         assert program.returncode == 0, "\n".join(line[:300] for line in output.decode().splitlines())

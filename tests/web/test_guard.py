@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from retinue.app.clock import SystemClock
 from retinue.app.settings import ServeSettings
-from retinue.http.api import api as rest
+from retinue.http.api import Api as Rest
+from retinue.http.routing import Routes
 from retinue.models.script import Say
 from retinue.web.guard import Guard
 from support.agents import agent
@@ -123,11 +123,12 @@ async def test_a_bug_is_told_in_the_log_and_not_to_the_caller(
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise ZeroDivisionError("the secret reason")
 
-    async def route(_: Request) -> Response:
+    async def endpoint() -> Response:
         raise ZeroDivisionError("the secret reason")
 
-    app = rest(api.served)
-    app.add_route("/broken", route)
+    routes = Routes("broken")
+    routes.on("GET", "/broken", None, "text/plain")(endpoint)
+    app = Rest(api.served, routes.operations)
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -139,7 +140,7 @@ async def test_a_bug_is_told_in_the_log_and_not_to_the_caller(
     scope = {
         "type": "http",
         "method": "GET",
-        "path": "/broken",
+        "path": "/v1/broken",
         "headers": [(b"host", b"localhost")],
         "query_string": b"",
     }

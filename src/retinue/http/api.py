@@ -1,23 +1,26 @@
-"""The REST API as one FastAPI app: every subject's operations, their errors as problems, the document and its page."""
+"""The REST API as one ASGI app: finds the operation, checks who asks, and carries it out; the document and its page.
+
+Failures are exceptions that `retinue.web.guard` answers.
+"""
 
 import re
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.routing import BaseRoute, Mount, compile_path
+from starlette.types import Receive, Scope, Send
 
 from retinue.http import agents, health, keys, memory, questions, repositories, runs, steering, threads
-from retinue.http.openapi import document
-from retinue.http.routing import Guarded, Operation, Routes
-from retinue.schema.errors import RetinueError
-from retinue.web.problem import Fault, answer, internal, respond
+from retinue.http.binding import Binding
+from retinue.http.routing import WRITES, Caller, Operation, Routes
+from retinue.web.auth import authorize
+from retinue.web.idempotency import once
+from retinue.web.problem import Refused
 from retinue.web.served import Served
 
 SUBJECTS: tuple[Routes, ...] = (
@@ -34,7 +37,6 @@ SUBJECTS: tuple[Routes, ...] = (
 )
 _PAGE = Path(__file__).parent / "docs.html"
 _DOCS_POLICY = "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-_CODES = {400: "bad_request", 404: "no_such_path", 405: "method"}
 
 
 def operations() -> list[Operation]:
@@ -43,90 +45,86 @@ def operations() -> list[Operation]:
 
 def surface(served: Served) -> Sequence[BaseRoute]:
     """What `retinue.asgi` puts in: the whole API below the root."""
-    return [Mount("", api(served))]
+    return [Mount("", Api(served))]
 
 
-def api(served: Served) -> FastAPI:
-    app = FastAPI(
-        title="Retinue",
-        version=version("retinue"),
-        description="Runs agents that are written as files.",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
-    app.state.served = served
-    app.router.route_class = Guarded
-    for operation in operations():
-        _add(app, operation, operation.path, shown=True)
-        if "/variables/" in operation.path:  # S4 has them without a version
-            _add(app, operation, operation.path.removeprefix("/v1"), shown=False)
-    _add_document(app)
-    app.add_exception_handler(RetinueError, _expected)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _bug)
-    return app
+class _Place:
+    """A path, and what can be done there."""
+
+    def __init__(self, path: str) -> None:
+        self.pattern: re.Pattern[str] = compile_path(path)[0]
+        self.methods: dict[str, tuple[Operation, Binding]] = {}
 
 
-def _add(app: FastAPI, operation: Operation, path: str, *, shown: bool) -> None:
-    app.router.add_api_route(
-        path,
-        operation.endpoint,
-        methods=[operation.method],
-        tags=[operation.tag],
-        summary=operation.endpoint.__name__.replace("_", " "),
-        operation_id=f"{operation.tag}_{operation.endpoint.__name__}",
-        response_model=None,
-        status_code=next(iter(operation.returns)),
-        include_in_schema=shown,
-        openapi_extra={"x-scope": operation.scope} if operation.scope else {},
-    )
+class Api:
+    def __init__(self, served: Served, found: Sequence[Operation] = ()) -> None:
+        self._served = served
+        self._operations = found or operations()
+        self._places: dict[str, dict[str, _Place]] = {}
+        """By the first word of the path after the version, then by path."""
+        self._document = b""
+        for operation in self._operations:
+            self._add(operation, operation.path)
+            if "/variables/" in operation.path:  # S4 has them without a version
+                self._add(operation, operation.path.removeprefix("/v1"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = self._page(request) or await self._carry_out(request)
+        await response(scope, receive, send)
+
+    def _add(self, operation: Operation, path: str) -> None:
+        place = self._places.setdefault(_word(path), {}).setdefault(path, _Place(path))
+        place.methods[operation.method] = (operation, Binding(operation.endpoint, path))
+
+    def _page(self, request: Request) -> Response | None:
+        match request.method, request.scope["path"]:
+            case "GET", "/openapi.json":
+                return Response(self._described(), media_type="application/json")
+            case "GET", "/docs":
+                headers = {"Content-Security-Policy": _DOCS_POLICY}
+                return Response(_PAGE.read_bytes(), headers=headers, media_type="text/html")
+            case _:
+                return None
+
+    def _described(self) -> bytes:
+        if not self._document:
+            from retinue.http.openapi import document
+
+            self._document = msgspec.json.encode(document(self._operations))
+        return self._document
+
+    async def _carry_out(self, request: Request) -> Response:
+        """Nobody gets to an endpoint without its scope, and no write with an idempotency key happens twice."""
+        operation, binding, path = self._found(request)
+        served, given = self._served, dict[type, Any]({Request: request, Served: self._served})
+        if operation.scope is None:
+            return await operation.endpoint(**await binding.arguments(request, path, given))
+        principal = await authorize(served, request, operation.scope)
+
+        async def carry_out(source: UUID | None) -> Response:
+            given[Caller] = Caller(served=served, principal=principal, once=source)
+            return await operation.endpoint(**await binding.arguments(request, path, given))
+
+        if operation.method not in WRITES:
+            return await carry_out(None)
+        await request.body()  # also one that nobody wants must fit
+        return await once(served, principal, request, carry_out)
+
+    def _found(self, request: Request) -> tuple[Operation, Binding, dict[str, str]]:
+        path, allowed = request.scope["path"], dict[str, None]()
+        for place in self._places.get(_word(path), {}).values():
+            if (match := place.pattern.match(path)) is None:
+                continue
+            if (found := place.methods.get(request.method)) is not None:
+                return *found, match.groupdict()
+            allowed = allowed or dict.fromkeys(sorted(place.methods))
+        if not allowed:
+            raise Refused(404, "no_such_path", "there is nothing here", hint="/docs shows what there is")
+        said = f"{request.method[:20]} can't be done here"
+        raise Refused(405, "method", said, headers={"Allow": ", ".join(allowed)})
 
 
-def _add_document(app: FastAPI) -> None:
-    made: list[bytes] = []
-
-    async def openapi(_: Request) -> Response:
-        if not made:
-            made.append(msgspec.json.encode(document(app, operations())))
-        return Response(made[0], media_type="application/json")
-
-    async def docs(_: Request) -> Response:
-        return Response(_PAGE.read_bytes(), headers={"Content-Security-Policy": _DOCS_POLICY}, media_type="text/html")
-
-    app.add_route("/openapi.json", openapi, include_in_schema=False)
-    app.add_route("/docs", docs, include_in_schema=False)
-
-
-async def _expected(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RetinueError)
-    return answer(error)
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    code, headers = _CODES.get(error.status_code, "http"), dict(error.headers or {})
-    if error.status_code == 405:  # of the routes with this path only the first one was asked
-        headers["Allow"] = ", ".join(sorted(_methods(request)))
-    return respond(error.status_code, code, str(error.detail), headers=headers)
-
-
-def _methods(request: Request) -> set[str]:
-    routes: Sequence[BaseRoute] = request.app.router.routes
-    fits = [r for r in routes if isinstance(r, Route) and r.matches(request.scope)[0] is not Match.NONE]
-    return {method for route in fits if route.path == fits[0].path for method in route.methods or ()}
-
-
-async def _bug(_: Request, __: Exception) -> Response:
-    return internal()
-
-
-async def _invalid(_: Request, error: Exception) -> Response:
-    """What is wrong with a request, without repeating what was sent: it may hold secrets."""
-    assert isinstance(error, RequestValidationError)
-    found: Sequence[Any] = error.errors()
-    faults = tuple(Fault(where=".".join(map(str, e["loc"])), message=str(e["msg"])) for e in found)
-    text = "; ".join(f"{re.sub('^(query|body|path)[.]', '', f.where)}: {f.message}" for f in faults[:3])
-    return respond(422, "invalid", text, faults=faults)
+def _word(path: str) -> str:
+    """`threads` of `/v1/threads/1`, and of `/threads/1`."""
+    return path.removeprefix("/v1").split("/", 2)[1] if path.count("/") else ""

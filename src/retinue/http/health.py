@@ -14,6 +14,7 @@ from retinue.schema.errors import RetinueError
 from retinue.web.problem import Refused
 
 routes = Routes("server")
+VERSION = version("retinue")
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -25,7 +26,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 @routes.on("GET", "/health", None, Health)
 async def health() -> Response:
     """The process answers."""
-    return ok(Health(status="ok", version=version("retinue")))
+    return ok(Health(status="ok", version=VERSION))
 
 
 @routes.on("GET", "/readiness", None, Health)
@@ -37,7 +38,7 @@ async def readiness(served: Server) -> Response:
         raise Refused(503, "not_ready", "the database does not answer", headers={"Retry-After": "1"}) from e
     if served.closing.is_set():
         raise Refused(503, "closing", "the server is closing", headers={"Retry-After": "1"})
-    return ok(Health(status="ready" if served.app.engine.drives else "standing by", version=version("retinue")))
+    return ok(Health(status="ready" if served.app.engine.drives else "standing by", version=VERSION))
 
 
 @routes.on("GET", "/metrics", "metrics:read", "text/plain")

@@ -1,12 +1,13 @@
 """The OpenAPI document: FastAPI knows parameters and bodies, msgspec what comes back, and the operations the rest."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from retinue.http.routing import JSON, WRITES, Operation
 from retinue.web import sse
@@ -33,10 +34,14 @@ _EVENT = {
 _KEY = {"type": "http", "scheme": "bearer", "description": "An API key: `retinue keys create`."}
 
 
-def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
+def document(found: Sequence[Operation]) -> dict[str, Any]:
     """The whole document, with every status that an operation may answer."""
-    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    found = list(operations)
+    made = get_openapi(
+        title="Retinue",
+        version=version("retinue"),
+        description="Runs agents that are written as files.",
+        routes=[_route(operation) for operation in found],
+    )
     types = [kind for op in found for kind in op.returns.values() if not isinstance(kind, str)]
     types += [Problem, sse.EventFrame, sse.DeltaFrame, sse.ReconnectFrame]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_anything, ref_template=_REF)
@@ -55,6 +60,20 @@ def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
     held["schemas"] = {**_without_fastapis(held.get("schemas", {})), **components}
     held["securitySchemes"] = {"key": _KEY}
     return made
+
+
+def _route(operation: Operation) -> APIRoute:
+    return APIRoute(
+        operation.path,
+        operation.endpoint,
+        methods=[operation.method],
+        tags=[operation.tag],
+        summary=operation.endpoint.__name__.replace("_", " "),
+        operation_id=f"{operation.tag}_{operation.endpoint.__name__}",
+        response_model=None,
+        status_code=next(iter(operation.returns)),
+        openapi_extra={"x-scope": operation.scope} if operation.scope else {},
+    )
 
 
 def _anything(_: type) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How an operation of the REST API is written down, and what every one of them shares.
 
 A subject collects its operations in a `Routes`: path, scope, what comes back, what
-can go wrong. From that come the route, its checks (key, scope, rate, idempotency)
+can go wrong. From that come its checks (key, scope, rate, idempotency; `retinue.http.api`)
 and its page of the OpenAPI document, so that none of them can be forgotten.
 """
 
@@ -11,16 +11,12 @@ from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
-from fastapi import Depends, Query, Request
-from fastapi.exceptions import HTTPException
-from fastapi.routing import APIRoute
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from retinue.app.retinue import Retinue
 from retinue.ports.store import Store
 from retinue.schema.ids import Tenant
-from retinue.web.auth import authorize
-from retinue.web.idempotency import once
 from retinue.web.keys import Principal
 from retinue.web.served import Served
 
@@ -63,23 +59,13 @@ class Caller:
         return str(uuid5(self.once, purpose)) if self.once else self.app.engine.runtime.clock.new_id()
 
 
-async def _caller(request: Request) -> Caller:
-    caller: Caller = request.state.caller
-    return caller
+def _given() -> None:
+    """Not a part of the document."""
 
 
-async def _served(request: Request) -> Served:
-    return served_by(request)
-
-
-Who = Annotated[Caller, Depends(_caller)]
-Server = Annotated[Served, Depends(_served)]
+Who = Annotated[Caller, Depends(_given)]
+Server = Annotated[Served, Depends(_given)]
 """For operations that need no key."""
-
-
-def served_by(request: Request) -> Served:
-    served: Served = request.app.state.served
-    return served
 
 
 def ok(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -141,39 +127,3 @@ class Routes:
             return endpoint
 
         return register
-
-
-class _Request(Request):
-    """Reads JSON as the log does: no NaN, no lone surrogates, nothing that could not be written again."""
-
-    async def json(self) -> object:
-        try:
-            return msgspec.json.decode(await self.body())
-        except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-            raise HTTPException(400, f"the body is not JSON: {e}") from e
-
-
-class Guarded(APIRoute):
-    """Nobody gets to the endpoint without the scope, and no write with an idempotency key happens twice."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-        scope: str | None = (self.openapi_extra or {}).get("x-scope")
-
-        async def guarded(request: Request) -> Response:
-            served, request = served_by(request), _Request(request.scope, request.receive)
-            if scope is None:
-                await request.body()
-                return await handle(request)
-            principal = await authorize(served, request, scope)
-
-            async def carry_out(source: UUID | None) -> Response:
-                request.state.caller = Caller(served=served, principal=principal, once=source)
-                return await handle(request)
-
-            if request.method not in WRITES:
-                return await carry_out(None)
-            await request.body()
-            return await once(served, principal, request, carry_out)
-
-        return guarded

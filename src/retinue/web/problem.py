@@ -43,12 +43,14 @@ class Refused(RetinueError):
         message: str,
         *,
         hint: str | None = None,
+        faults: tuple[Fault, ...] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.code = code
-        self.headers = dict(headers or {})
+        self.faults = faults
+        self.headers = headers
 
 
 _STATUS: tuple[tuple[type[RetinueError], int], ...] = (
@@ -69,11 +71,11 @@ _STATUS: tuple[tuple[type[RetinueError], int], ...] = (
 
 def answer(error: RetinueError) -> Response:
     """The response to an expected failure."""
-    faults: tuple[Fault, ...] = ()
-    if isinstance(error, errors.DefinitionError):
-        faults = tuple(Fault(where=p.file, message=p.message) for p in error.problems)
     if isinstance(error, Refused):
-        return respond(error.status, error.code, error.message, hint=error.hint, headers=error.headers)
+        said = error.message
+        return respond(error.status, error.code, said, hint=error.hint, faults=error.faults, headers=error.headers)
+    problems = error.problems if isinstance(error, errors.DefinitionError) else ()
+    faults = tuple(Fault(where=p.file, message=p.message) for p in problems)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
     headers = {"Retry-After": "1"} if status == 503 else {}
     return respond(status, error.code, error.message, hint=error.hint, faults=faults, headers=headers)
