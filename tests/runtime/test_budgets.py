@@ -75,6 +75,22 @@ async def test_ten_parallel_children_on_a_budget_for_three_never_exceed_it(open_
     assert sum(a.spent_tokens for a in accounts if a.parent == thread) <= root.spent_tokens
 
 
+@pytest.mark.spec("RUN-08", "SUB-16")
+async def test_children_wait_for_what_others_have_set_aside_and_did_not_need(open_app: OpenApp) -> None:
+    boss = lead("worker", budget=Budget(tokens=CAP), max_tokens=SMALL)
+    scripts: Scripts = {
+        "lead": lambda r: ten() if r.step == 1 else Say(text="done"),
+        "worker": lambda _: Say(calls=complete().calls, usage=Usage(input=50, output=10), latency=0.02),
+    }
+    async with open_app(scripts, agents=[boss, agent("worker", max_tokens=SMALL)]) as app:
+        thread = ThreadId((await app.run("lead", "go")).thread)
+        accounts = await app.engine.runtime.store.accounts(thread)
+        found = outcomes(await log_of(app, thread))
+    assert [o.status for o in found] == ["ok"] * 10
+    assert within(accounts)
+    assert not any(a.reserved_tokens for a in accounts)
+
+
 @pytest.mark.spec("RUN-08")
 async def test_a_childs_cap_is_a_limit_below_its_callers(open_app: OpenApp) -> None:
     boss = lead("worker", budget=Budget(tokens=100_000), max_tokens=SMALL)

@@ -69,7 +69,10 @@ async def _move(work: Work) -> bool:
         case StartRun():
             _finish(work, await start_run(work))
         case Ask():
-            _finish(work, await ask(work))
+            refused = await ask(work)
+            if isinstance(refused, Wait):
+                return await _park(work, refused)
+            _finish(work, refused)
         case SettleCalls():
             progressed = await settle_calls(work)
             if work.looping:

@@ -11,6 +11,7 @@ from retinue.runtime.completion import Finish
 from retinue.runtime.context import Context
 from retinue.runtime.flight import Aborted
 from retinue.runtime.history import filter_history
+from retinue.runtime.moves import Wait
 from retinue.runtime.offer import head_for, most_output
 from retinue.runtime.project import project
 from retinue.runtime.sides import candidates, side_definition
@@ -23,8 +24,8 @@ from retinue.schema.message import Call, Part
 from retinue.schema.thread import SideName
 
 
-async def ask(work: Work) -> Finish | None:
-    """One step's request. Returns a finish when asking is no longer possible."""
+async def ask(work: Work) -> Finish | Wait | None:
+    """One step's request. Returns a finish when asking is no longer possible, a wait when it is not possible yet."""
     run = work.state.run
     assert run is not None
     side = run.active
@@ -40,8 +41,8 @@ async def ask(work: Work) -> Finish | None:
         await compaction.compact(work, side, choice.model, context, request)
         context = await work.context(side, choice.model)
         request = context.request(head, tail=tail_for(work), message_id=work.state.last_message)
-    if finish := await _announce(work, side, choice, context, request):
-        return finish
+    if refused := await _announce(work, side, choice, context, request):
+        return refused
     del context  # while the provider thinks, the cache alone decides what stays in memory
     await _exchange(work, side, choice, request)
     return None
@@ -55,8 +56,10 @@ def _candidate(work: Work, side: SideName) -> Candidate | Finish:
     return Finish(result="", status="FAILED", reason="error", error=error)
 
 
-async def _announce(work: Work, side: SideName, choice: Candidate, context: Context, request: Request) -> Finish | None:
-    """Write `model.asked` with its reservation; a finish when the budget does not allow it."""
+async def _announce(
+    work: Work, side: SideName, choice: Candidate, context: Context, request: Request
+) -> Finish | Wait | None:
+    """Write `model.asked` with its reservation, which the budget may not allow, or not while others hold so much of it."""
     run, state = work.state.run, work.state
     assert run is not None
     model, held = choice.model, None
@@ -84,6 +87,9 @@ async def _announce(work: Work, side: SideName, choice: Candidate, context: Cont
         await work.flush()
     except BudgetExceeded as refused:
         work.withdraw(project(await read_log(work.runtime, work.thread)))
+        if refused.later:
+            again = work.runtime.tuning.retry_from * (1 + work.runtime.clock.random())
+            return Wait(waiting_for="retry", until=work.now + again)
         return Finish(result=work.state.run.last_text if work.state.run else "", status="FAILED", reason="budget",
                       error=refused.message)  # fmt: skip
     return None

@@ -97,7 +97,13 @@ class Gone(RetinueError):
 
 
 class BudgetExceeded(RetinueError):
+    """`later` says that it fits once the requests that others have under way are settled."""
+
     code = "budget"
+
+    def __init__(self, message: str, *, hint: str | None = None, later: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.later = later
 
 
 class ModelError(RetinueError):

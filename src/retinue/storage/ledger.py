@@ -125,9 +125,13 @@ class _Change:
             cost_left = None if account.cap_cost is None else account.cap_cost - spent_cost - reserved_cost
             tokens_left = None if account.cap_tokens is None else account.cap_tokens - spent_tokens - reserved_tokens
             if cost_left is not None and self.asked_cost > cost_left:
-                raise _exceeded(account.id, _dollars(account.cap_cost), _dollars(cost_left), _dollars(self.asked_cost))
+                wanted = _dollars(self.asked_cost)
+                later = self.asked_cost <= cost_left + reserved_cost
+                raise _exceeded(account.id, _dollars(account.cap_cost), _dollars(cost_left), wanted, later=later)
             if tokens_left is not None and self.asked_tokens > tokens_left:
-                raise _exceeded(account.id, f"{account.cap_tokens} tokens", str(tokens_left), str(self.asked_tokens))
+                wanted = str(self.asked_tokens)
+                later = self.asked_tokens <= tokens_left + reserved_tokens
+                raise _exceeded(account.id, f"{account.cap_tokens} tokens", str(tokens_left), wanted, later=later)
         return Sums(
             spent_cost,
             spent_tokens,
@@ -164,10 +168,11 @@ def _read(transaction: Transaction, key: int, entries: Sequence[Reserve | Settle
     return change
 
 
-def _exceeded(thread: str, cap: str, left: str, asked: str) -> BudgetExceeded:
+def _exceeded(thread: str, cap: str, left: str, asked: str, *, later: bool) -> BudgetExceeded:
     return BudgetExceeded(
         f"the budget of thread {thread} is {cap}: {left} left, and the next request may take {asked}",
         hint="raise the budget, lower max_tokens, or use a cheaper model",
+        later=later,
     )
 
 
