@@ -8,6 +8,7 @@ not read them. Ids of calls are ours, the same on the call and on its response.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -22,7 +23,6 @@ NAME = "gemini"
 
 _OURS = frozenset({"contents", "systemInstruction", "system_instruction", "tools", "cachedContent", "cached_content"})
 _PLACEHOLDER = "skip_thought_signature_validator"
-_GENERATION_3 = re.compile(r"(.*/)?gemini-([3-9]|\d\d)")
 _CHOICES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
 _CARRIED = re.compile(r"audio/|video/|application/pdf$")
@@ -203,6 +203,12 @@ class Gemini(wire.Format):
         return _text(text)
 
 
+@cache
+def _is_new(model: str) -> bool:
+    """Of the third generation or later."""
+    return re.match(r"(.*/)?gemini-([3-9]|\d\d)", model) is not None
+
+
 def _generation_config(head: Head, model: str) -> Mapping[str, object]:
     config: dict[str, object] = {
         "temperature": head.temperature,
@@ -211,7 +217,7 @@ def _generation_config(head: Head, model: str) -> Mapping[str, object]:
         "thinkingConfig": _thinking_config(head, model),
     }
     # Before generation 3, a schema and tools together are refused; completion is checked by us anyway.
-    if head.output_schema is not None and (_GENERATION_3.match(model) or not head.tools):
+    if head.output_schema is not None and (_is_new(model) or not head.tools):
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = msgspec.Raw(head.output_schema)
     return {key: value for key, value in config.items() if value is not None}
@@ -222,14 +228,14 @@ def _thinking_config(head: Head, model: str) -> Mapping[str, object] | None:
         return {"thinkingBudget": head.thinking_budget, "includeThoughts": head.thinking_budget != 0}
     if head.reasoning_effort is None:
         return None
-    if _GENERATION_3.match(model):
+    if _is_new(model):
         return {"thinkingLevel": head.reasoning_effort, "includeThoughts": True}
     return {"thinkingBudget": wire.BUDGETS[head.reasoning_effort], "includeThoughts": True}
 
 
 def _user_parts(turn: Turn, model: str) -> Sequence[Mapping[str, object]]:
     """Outcomes first; media that an older model can't take inside them come right after them all."""
-    outcomes, inside = wire.outcomes_of(turn), _GENERATION_3.match(model) is not None
+    outcomes, inside = wire.outcomes_of(turn), _is_new(model)
     beside = [] if inside else [_media(media) for outcome in outcomes for media in outcome.media]
     return [
         *({"functionResponse": _response(outcome, media=inside)} for outcome in outcomes),
@@ -250,7 +256,7 @@ def _response(outcome: Outcome, *, media: bool) -> Mapping[str, object]:
 
 
 def _model_parts(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
-    unsigned = {"thoughtSignature": _PLACEHOLDER} if _GENERATION_3.match(model) else {}
+    unsigned = {"thoughtSignature": _PLACEHOLDER} if _is_new(model) else {}
     for part in turn.parts:
         signature = _signature(part, model)
         match part:

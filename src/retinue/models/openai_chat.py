@@ -11,6 +11,7 @@ never.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import msgspec
 
@@ -35,7 +36,6 @@ _FINISHES: Mapping[str, Finish] = {
 _BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 """The server gave up in the middle and says so as if it were an end."""
 _MISTRAL = re.compile(r"(?:.*/)?(?:open-)?(?:mi[sx]tral|ministral|codestral|devstral|magistral|pixtral)", re.IGNORECASE)
-"""Models whose servers want ids of nine letters, and the assistant's word between a tool's and the user's."""
 _BETWEEN = {"role": "assistant", "content": "Done."}
 
 
@@ -281,12 +281,18 @@ class OpenAIChat(wire.Format):
     def _add_tail(self, turns: list[bytes], request: Request, model: str) -> None:
         text, mark = request.tail, request.turns[-1].mark if request.turns else -1
         if mark < 0:
-            between = [wire.encode(_BETWEEN)] if turns and _MISTRAL.match(model) else []
+            between = [wire.encode(_BETWEEN)] if turns and _is_mistral(model) else []
             turns += [*between, wire.encode({"role": "user", "content": text})]
             return
         data = turns[-1]
         more = wire.encode(f"\n\n{text}")[1:-1] if data[mark : mark + 1] == b'"' else b"," + wire.encode(_text(text))
         turns[-1] = data[:mark] + more + data[mark:]
+
+
+@cache
+def _is_mistral(model: str) -> bool:
+    """Whether its server wants ids of nine letters, and the assistant's word between a tool's and the user's."""
+    return _MISTRAL.match(model) is not None
 
 
 def _assistant(turn: Turn, model: str) -> Mapping[str, object]:
@@ -322,7 +328,7 @@ def _user(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
         if outcome.media:
             content += [_text(f"From the call of {outcome.tool}:"), *map(_media, outcome.media)]
     content += wire.said(turn, _text, _media)
-    if outcomes and content and _MISTRAL.match(model):
+    if outcomes and content and _is_mistral(model):
         yield _BETWEEN
     if content and all("text" in item for item in content):
         yield {"role": "user", "content": "\n\n".join(str(item["text"]) for item in content)}
@@ -331,7 +337,7 @@ def _user(turn: Turn, model: str) -> Iterator[Mapping[str, object]]:
 
 
 def _id(call: CallId, model: str) -> str:
-    return hashlib.sha256(call.encode()).hexdigest()[:9] if _MISTRAL.match(model) else wire.call_id(call)
+    return hashlib.sha256(call.encode()).hexdigest()[:9] if _is_mistral(model) else wire.call_id(call)
 
 
 def _text(text: str) -> Mapping[str, object]:

@@ -38,6 +38,7 @@ Counts = dict[str, int | float | str | bool | list[object] | dict[str, object] |
 encode = msgspec.json.Encoder().encode
 _object = dict[str, object]
 _WIRE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _REASONS = re.compile(r"(?:.*/)?(o\d|gpt-[5-9]|codex)(?!.*-chat)")
 _TEXTUAL = re.compile(r"text/|image/svg\+xml|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql)\b")
@@ -219,7 +220,7 @@ def tool_name(tool: str) -> str:
 
     Models invent names, and a history that holds one with a dot in it would be refused for ever.
     """
-    return _NOT_IN_NAMES.sub("_", tool)[:64] or "unnamed"
+    return tool if _NAME.fullmatch(tool) else _NOT_IN_NAMES.sub("_", tool)[:64] or "unnamed"
 
 
 def arguments(text: str) -> bytes:
