@@ -11,7 +11,7 @@ from retinue.policy.calls import Authority, judge_call
 from retinue.policy.files import Place
 from retinue.policy.rules import Tier
 from retinue.ports.tool import Op, Target
-from retinue.sandbox.targets import matched_elsewhere, resolve
+from retinue.sandbox.targets import notable_matches, resolve
 from retinue.schema.permission import Rule
 
 Table = Callable[[str], list[tuple[str, str, str]]]
@@ -52,7 +52,7 @@ def test_what_a_pattern_matches_is_judged_by_where_it_leads(tmp_path: Path) -> N
     def resolved(op: Op, path: str) -> Target:
         return resolve(op, path, place.workspace)
 
-    judge = partial(judge_call, made, "bash", resolve=resolved, expand=matched_elsewhere)
+    judge = partial(judge_call, made, "bash", resolve=resolved, expand=notable_matches)
     assert judge("cat sub/*").verdict == "allow"
     (workspace / "sub" / "a").symlink_to(secret)
     (workspace / "link").symlink_to(tmp_path)
@@ -60,3 +60,18 @@ def test_what_a_pattern_matches_is_judged_by_where_it_leads(tmp_path: Path) -> N
     assert judge("cat sub/*").verdict == "ask"
     assert judge("cat */secret").verdict == "ask"
     assert judge("tee l*/secret < sub/b").verdict == "deny"
+
+
+@pytest.mark.spec("PERM-03")
+def test_a_file_whose_name_is_an_option_is_not_handed_to_a_program_by_a_pattern(tmp_path: Path) -> None:
+    place = Place(os.path.realpath(tmp_path))
+    made = Authority(tiers=(Tier("agent", RULES),), fallback="ask", place=place)
+    judge = partial(judge_call, made, "bash", expand=notable_matches)
+    commands = ("sort *", "sort ?o*", "ls | xargs sort", "git ls-files | xargs sort")
+    assert {judge(command).verdict for command in commands} == {"allow"}
+
+    (tmp_path / "-o.bashrc").touch()
+
+    assert [judge(command).verdict for command in commands] == ["ask"] * 4
+    assert judge("sort ./*").verdict == "allow"
+    assert judge("find . | xargs sort").verdict == "allow"

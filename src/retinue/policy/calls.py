@@ -19,7 +19,7 @@ from retinue.schema.permission import Decision, Verdict
 Resolve = Callable[[Op, str], Target]
 """Finds what an absolute path leads to; the default follows no links."""
 Expand = Callable[[str], Iterable[str]]
-"""Finds the names that an absolute shell pattern matches and that lead elsewhere; the default looks at no disk."""
+"""Finds the names that an absolute shell pattern matches and that need a look; the default looks at no disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,11 @@ def _shell(authority: Authority, command: str, cwd: str, resolve: Resolve, expan
     def files(use: FileUse) -> Decision:
         place, tiers = authority.place, authority.tiers
         made = judge_file(resolve(use.op, use.path), place, tiers=tiers, fallback=use.fallback, pattern=use.pattern)
-        matched = expand(use.path) if use.pattern else ()
-        others = (judge_file(resolve(use.op, path), place, tiers=tiers, fallback=use.fallback) for path in matched)
+        others: list[Decision] = []
+        for path in expand(use.path) if use.pattern else ():
+            others.append(judge_file(resolve(use.op, path), place, tiers=tiers, fallback=use.fallback))
+            if use.bare and path.rpartition("/")[2].startswith("-"):
+                others.append(Decision(verdict="ask", reason=f"the name of {path} looks like an option"))
         return strictest((made, *others)) or made
 
     return judge_command(command, judge=judge, files=files, cwd=cwd, home=authority.place.home)

@@ -17,11 +17,11 @@ from retinue.policy.patterns import matches
 from retinue.policy.rules import Tier, call_digest, strictest
 from retinue.policy.rulesets import agent_tiers, default_verdict
 from retinue.ports.tool import Foreign, Inspection, Op, Result, Target, Tool, ToolContext
-from retinue.runtime import notify
+from retinue.runtime import environment, notify
 from retinue.runtime.delegation_specs import delegates, starts_children
 from retinue.runtime.inquiry import inquire
 from retinue.runtime.state import CallState
-from retinue.sandbox.targets import matched_elsewhere, resolve
+from retinue.sandbox.targets import notable_matches, resolve
 from retinue.schema.agent import ToolOverride
 from retinue.schema.events.people import QuestionAsked
 from retinue.schema.ids import Tenant, question_id
@@ -112,8 +112,8 @@ def context(
         judge=lambda target: judge_target(judges, target, state.call.tool),
         approved=approved,
         taints=tuple(sorted(work.state.taints)),
-        env={name: work.runtime.unseal(value) for name, value in thread.env.items()} if thread.env else {},
-        progress=lambda text: live.add(work.thread, "output", work.runtime.redact(text)),
+        env=environment.variables(work),
+        progress=lambda text: live.add(work.thread, "output", work.redact(text)),
         ask=None if thread.people == "none" else lambda inquiry: inquire(work, state, inquiry),
         notify_parent=line.notify_parent,
         set_status=line.set_status,
@@ -184,7 +184,7 @@ async def _judge(
     name = tool.spec.name
     targets, folder = (inspection.targets, inspection.folder) if inspection else ((), "")
     resource = tool.resource(arguments)
-    judge = partial(judge_call, targets=targets, cwd=folder, resolve=partial(_resolved, work), expand=matched_elsewhere)
+    judge = partial(judge_call, targets=targets, cwd=folder, resolve=partial(_resolved, work), expand=notable_matches)
     decision = judge(authority(work), name, resource)
     if decision.verdict == "ask" and await load_grants(work):
         digest = _digest(work, state, tool, inspection)

@@ -28,10 +28,10 @@ def resolve(op: Op, path: str, workspace: str) -> Target:
         os.close(held.fd)
 
 
-def matched_elsewhere(pattern: str) -> list[str]:
-    """The names that a shell pattern matches now and that links lead elsewhere; the pattern speaks for the others."""
+def notable_matches(pattern: str) -> list[str]:
+    """The names that a shell pattern matches now and that are links or look like options; it speaks for the others."""
     found = islice(iglob(pattern), _MOST_MATCHES)  # noqa: PTH207 - the shell's own notation, with names as it gives them
-    return [path for path in found if os.path.realpath(path) != path]
+    return [path for path in found if os.path.realpath(path) != path or "/-" in path]
 
 
 def target_of(op: Op, asked: str, held: Located, workspace: str) -> Target:

@@ -23,6 +23,8 @@ from retinue.schema.permission import Decision
 
 BELOW = Word("./*", lead="./*", glob=True)
 """Some file below the folders that a lister was given."""
+HERE = Word("*", lead="*", glob=True)
+"""The same, without a folder before its name."""
 ANY = Word("{}", known=False, splits=True)
 _FIND_VALUES = names(
     "-name -iname -path -ipath -wholename -regex -iregex -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin "
@@ -30,6 +32,8 @@ _FIND_VALUES = names(
 )
 _FIND_WRITES = names("-delete -fprint -fprint0 -fprintf -fls -files0-from")
 _FIND_RUNS = names("-exec -execdir -ok -okdir")
+_MODULE = frozenset(("-m",))
+_TAKES_CODE = names("timeit code pdb")
 _GIT_OUTPUTS = frozenset(("--output", "--output-directory"))
 
 
@@ -132,6 +136,8 @@ def plain_program(call: Call) -> None:
             call.risk("-", f"{call.name} runs what it reads from its input")
         else:
             call.state.use("read", rest[0])
+    if any(value.text in _TAKES_CODE for value in _values(call, _MODULE) if known.stdin):
+        call.risk("-m", f"{call.name} -m runs the code in its arguments")
     if call.name in ("make", "gmake") and any(
         re.search(r"=(?!(?:\d+|yes|no|on|off|true|false)?$)", w.text) for w in rest
     ):

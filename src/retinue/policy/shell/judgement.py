@@ -26,6 +26,8 @@ class FileUse:
     op: Op
     path: str
     pattern: bool = False
+    bare: bool = False
+    """The pattern has no folder: a name that it matches may look like an option."""
     fallback: Verdict = "allow"
     """For a file that no rule matches: the command itself is judged by its own rules."""
 
@@ -178,7 +180,8 @@ class Judgement:
         if word.glob and any(p[:1] == "." and p != ".." and fnmatchcase("..", p) for p in text.split("/")):
             self.ask(f"{op} {text}", "the pattern may match the folder above")
         shown = f"{'<' if op == 'read' else '>' if op == 'write' else op} {word.text}"
-        uses = [FileUse(op, path, pattern=word.glob, fallback=fallback) for path in self.paths(text, tilde=word.tilde)]
+        found = self.paths(text, tilde=word.tilde)
+        uses = [FileUse(op, path, pattern=word.glob, bare="/" not in text, fallback=fallback) for path in found]
         decision = strictest(self.files(use) for use in uses)
         if not word.known and (decision is None or decision.verdict != "deny"):
             self.ask(shown, "the path is only known when it runs")

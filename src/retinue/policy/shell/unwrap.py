@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from retinue.policy.shell.arguments import (
     ANY,
     BELOW,
+    HERE,
     Call,
     check_options,
     find,
@@ -196,7 +197,8 @@ def _cd(call: Call) -> None:
 def _xargs(call: Call) -> None:
     """The command gets what the pipe carries: names below known folders after a lister, else anything."""
     words = list(call.words)
-    item = BELOW if _lists_files([word.text for word in call.part.fed_by]) else ANY
+    fed_by = [word.text for word in call.part.fed_by]
+    item = ANY if not _lists_files(fed_by) else BELOW if fed_by[0] == "find" else HERE
     index, marker = 1, ""
     while index < len(words) and words[index].known and words[index].text.startswith("-"):
         text = words[index].text
