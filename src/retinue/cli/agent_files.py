@@ -63,7 +63,8 @@ def validate(*, paths: tuple[str, ...], strict: bool, profile: str | None) -> in
             progress.step()
     tally = {status: sum(c.status == status for c in results) for status in ("ok", "warning", "error", "skipped")}
     if not wants_json():
-        note(f"{count(len(results), 'file')}: " + ", ".join(f"{n} {status}" for status, n in tally.items() if n))
+        found = ", ".join(f"{n} {status}" for status, n in tally.items() if n)
+        note(f"{count(len(results), 'file')}: {found or 'there is no Markdown file'}")
     return int(tally["error"] > 0 or (strict and tally["warning"] > 0))
 
 
@@ -147,7 +148,7 @@ def unified(before: bytes, after: bytes, old: str, new: str) -> str:
 
 
 def _existing(path: Path) -> Path:
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise UsageError(f"there is no file or folder {path}")
     return path
 

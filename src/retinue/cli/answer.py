@@ -53,6 +53,8 @@ async def answer(
     given = {name: reply for name, reply in replies.items() if reply is not None}
     if len(given) > 1:
         raise UsageError(f"give one answer; there are {' and '.join(given)}")
+    if given and id is None:
+        raise UsageError("give the question, too", hint="`retinue answer` lists those that are open")
     async with opened(drive=False) as app:
         found = await questions.open_questions(app)
         if id is None:

@@ -22,9 +22,7 @@ _LINGERS = 120.0
 
 def ensure_driver(settings: Settings) -> None:
     """See to it that what was admitted is driven. Returns at once; the process outlives this one."""
-    data = data_folder(settings)
-    data.mkdir(parents=True, exist_ok=True)
-    with (data / "retinue.log").open("ab") as log:
+    with (data_folder(settings) / "retinue.log").open("ab") as log:
         subprocess.Popen(
             [sys.executable, "-m", "retinue.cli.drive"],
             stdin=subprocess.DEVNULL,

@@ -7,7 +7,9 @@ never for `retinue --help`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 int
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -90,7 +92,8 @@ app.params.append(
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command and leave the process with its exit code."""
     _open_standard_files()
-    words = list(sys.argv[1:] if args is None else args)
+    given = sys.argv[1:] if args is None else args
+    words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in given]
     try:
         code = app.main(args=words, prog_name="retinue", standalone_mode=False)
         sys.stdout.flush()
@@ -105,10 +108,15 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _open_standard_files() -> None:
-    """What was closed for us is as good as empty; else the next file we open would take its number."""
+    """What was closed for us is as good as empty; else the next file we open would take its number.
+
+    What an encoding can't say is replaced: no text may end a command.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (it stays open)
+        if isinstance(file := getattr(sys, name), TextIOWrapper):
+            file.reconfigure(errors="replace")
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
@@ -134,7 +142,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     if as_json:
         from retinue.cli.output import error_json, print_json
 
-        print_json(error_json(error))
+        with suppress(OSError):  # stdout itself may be what failed
+            print_json(error_json(error))
     else:
         click.echo(f"retinue: {error.message}", err=True)
         if error.hint:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from retinue.app.settings import Settings
 from retinue.cli.here import settings_here
+from retinue.schema.errors import SettingsError
 
 if TYPE_CHECKING:
     from retinue.app.retinue import Retinue
@@ -32,9 +33,9 @@ async def opened(
 async def database_here() -> "AsyncGenerator[Database]":
     from retinue.storage.sqlite import open_database
 
-    path = Path(settings_here().database)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    database = await open_database(path)
+    settings = settings_here()
+    data_folder(settings)
+    database = await open_database(Path(settings.database))
     try:
         yield database
     finally:
@@ -42,7 +43,15 @@ async def database_here() -> "AsyncGenerator[Database]":
 
 
 def data_folder(settings: Settings) -> Path:
-    return Path(settings.database).parent
+    """Where the database and the log are; it is there afterwards."""
+    folder = Path(settings.database).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise SettingsError(
+            f"{folder} can't be made: {e.strerror}", hint="set RETINUE_HOME to a folder of yours"
+        ) from e
+    return folder
 
 
 def log_to_file(settings: Settings) -> None:
@@ -50,7 +59,6 @@ def log_to_file(settings: Settings) -> None:
     if os.environ.get("RETINUE_DEBUG") == "1":
         logging.basicConfig(level=logging.INFO)
         return
-    data_folder(settings).mkdir(parents=True, exist_ok=True)
     file = logging.FileHandler(data_folder(settings) / "retinue.log", delay=True)
     form = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
     logging.basicConfig(handlers=[file], level=logging.WARNING, format=form)
