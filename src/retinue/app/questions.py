@@ -20,6 +20,7 @@ from retinue.runtime.engine import fitting
 from retinue.runtime.project import project
 from retinue.runtime.state import State
 from retinue.schema.errors import NotFound, UsageError
+from retinue.schema.events.children import FileAttached
 from retinue.schema.events.people import GrantScope, QuestionAsked, QuestionKind
 from retinue.schema.events.threads import ThreadStarted
 from retinue.schema.events.union import decode
@@ -116,11 +117,12 @@ async def answer(
     if found is None or not isinstance(asked, QuestionAsked):
         raise NotFound(f"there is no open question {question}", hint="`retinue answer` lists those that are open")
     thread = found[0]
-    value, scope = reply.answer, _logged(reply)
+    value, scope, files = reply.answer, _logged(reply), tuple[FileAttached, ...]()
     if asked.kind != "permission" and reply.scope is not None:
         raise UsageError(f"this question wants {asked.kind}; once, thread, pattern, always and deny answer permissions")
     if asked.kind == "file":
-        value = _kept(app, thread, reply)
+        files = (_kept(app, thread, reply),)
+        value = files[0].path
     elif reply.file is not None:
         raise UsageError(f"this question wants {asked.kind}, not a file")
     fitting(asked, value, scope)
@@ -128,20 +130,22 @@ async def answer(
         now = runtime.clock.now()
         for grant in _grants(project(await app.engine.log(thread)), asked, reply, now):
             await runtime.grants.add(grant)
-    return await app.engine.answer(question, value, tenant=tenant, scope=scope, pattern=reply.pattern, by=by)
+    return await app.engine.answer(
+        question, value, tenant=tenant, scope=scope, pattern=reply.pattern, by=by, files=files
+    )
 
 
 def _logged(reply: Reply) -> GrantScope | None:
     return "pattern" if reply.pattern is not None and reply.scope == "thread" else reply.scope
 
 
-def _kept(app: Retinue, thread: ThreadId, reply: Reply) -> str:
-    """The path of the copy among the thread's own files."""
+def _kept(app: Retinue, thread: ThreadId, reply: Reply) -> FileAttached:
+    """The copy among the thread's own files."""
     source = reply.file or (Path(reply.answer) if isinstance(reply.answer, str) else None)
     if source is None or not source.is_file():
         raise UsageError(f"this question wants a file; {source or 'nothing'} is not one")
     runtime = app.engine.runtime
-    return attachments.store(runtime.files(thread), source.name, source.read_bytes(), at=runtime.clock.now()).path
+    return attachments.store(runtime.files(thread), source.name, source.read_bytes(), at=runtime.clock.now())
 
 
 def _grants(state: State, asked: QuestionAsked, reply: Reply, now: float) -> list[Grant]:

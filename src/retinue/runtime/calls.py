@@ -161,6 +161,7 @@ async def _run_all(work: Work, ready: list[Ready]) -> None:
     await work.flush()
     run = work.state.run
     left = max(run.started.timeout - work.spent(), 1.0) if run else 60.0
+    work.runtime.live.begin(work.thread, work.state.answer_seq, 1)  # so that who watches sees what the calls print
     try:
         with work.flight.bounded(left):
             if len(effects) == 1:
@@ -169,6 +170,8 @@ async def _run_all(work: Work, ready: list[Ready]) -> None:
                 await asyncio.gather(*(_run_one(work, item) for item in effects))
     except (TimeoutError, Aborted) as stopped:
         await _cut(work, effects, stopped)
+    finally:
+        work.runtime.live.end(work.thread)
 
 
 async def _cut(work: Work, effects: list[Ready], stopped: TimeoutError | Aborted) -> None:

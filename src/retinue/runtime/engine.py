@@ -184,6 +184,7 @@ class Engine:
         scope: GrantScope | None = None,
         pattern: str | None = None,
         by: str = "user",
+        files: Sequence[FileAttached] = (),
     ) -> ThreadId:
         """Settle an open question, from any process. Returns the thread that asked.
 
@@ -198,7 +199,7 @@ class Engine:
         asked = decode(row.data)
         if isinstance(asked, QuestionAsked):
             answer = fitting(asked, answer, scope)
-        given = inbox.Answer(question=question, answer=answer, scope=scope, pattern=pattern, by=by)
+        given = inbox.Answer(question=question, answer=answer, scope=scope, pattern=pattern, by=by, files=tuple(files))
         await self._admit(thread, "answer", msgspec.json.encode(given), f"answer:{question}")
         return thread
 

@@ -86,7 +86,7 @@ async def attend(
             wake.clear()  # before reading, so that what is committed meanwhile is not slept over
             known = list(readers.values())
             for reader in known:
-                async for item in _catch_up(runtime, reader, deltas=deltas):
+                async for item in _catch_up(runtime, reader, deltas=deltas, drives=drives):
                     yield item
                     if tree and isinstance(item, Happened) and isinstance(item.event, ChildStarted):
                         child = item.event.reference
@@ -108,8 +108,8 @@ async def attend(
             runtime.live.leave(name, wake)
 
 
-async def _catch_up(runtime: Runtime, reader: _Reader, *, deltas: bool) -> AsyncGenerator[Followed]:
-    more = True
+async def _catch_up(runtime: Runtime, reader: _Reader, *, deltas: bool, drives: bool) -> AsyncGenerator[Followed]:
+    more = not (drives and runtime.live.head(reader.thread) == reader.after)  # then only deltas have come
     while more:
         page = await runtime.store.events(reader.thread, after=reader.after, limit=_PAGE)
         more = len(page) == _PAGE

@@ -73,6 +73,7 @@ def _answer(work: Work, given: inbox.Answer) -> None:
     if asked is None:
         return
     work.record(
+        *given.files,
         QuestionSettled(
             at=work.now,
             id=asked.id,
@@ -81,5 +82,5 @@ def _answer(work: Work, given: inbox.Answer) -> None:
             scope=given.scope,
             pattern=given.pattern,
             by=given.by,
-        )
+        ),
     )

@@ -19,20 +19,41 @@ from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import Seq, ThreadId
 
 _ENDS = (RunCompleted, RunFailed)
+_MOST_PRINTED = 64 * 1024
 DeltaKind = Literal["text", "thinking", "call", "output"]
 Tap = Callable[[State, Sequence[AnyEvent]], None]
 """Told of every commit of this process, when it is on disk. It must not raise, and must not change the state."""
 
 
 class Partial:
-    """What one request has said so far. `event` is the `model.asked` it belongs to."""
+    """What one request has said so far, or what the calls of one answer have printed.
 
-    __slots__ = ("attempt", "event", "pieces")
+    `event` is the `model.asked` or `model.answered` it belongs to. Of what calls print
+    only the last part is kept: it is in their outcomes, as far as anybody may see it.
+    """
+
+    __slots__ = ("_printed", "_sizes", "attempt", "event", "first", "pieces")
 
     def __init__(self, event: Seq, attempt: int) -> None:
         self.event = event
         self.attempt = attempt
-        self.pieces: list[tuple[DeltaKind, str]] = []
+        self.pieces: list[tuple[DeltaKind, int, str]] = []
+        """Kind, offset and text."""
+        self.first = 0
+        """How many pieces were dropped before these."""
+        self._sizes: dict[DeltaKind, int] = {}
+        self._printed = 0
+
+    def add(self, kind: DeltaKind, text: str) -> None:
+        offset = self._sizes.get(kind, 0)
+        self._sizes[kind] = offset + len(text)
+        if kind == "output":
+            offset, text = offset + len(text[:-_MOST_PRINTED]), text[-_MOST_PRINTED:]
+            self._printed += len(text)
+        self.pieces.append((kind, offset, text))
+        while self._printed > _MOST_PRINTED:
+            self._printed -= len(self.pieces.pop(0)[2])
+            self.first += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,7 @@ class Live:
         self.taps: list[Tap] = []
         self.closed = False
         self._partial: dict[ThreadId, Partial] = {}
+        self._heads: dict[ThreadId, Seq] = {}
         self._readers: defaultdict[ThreadId, set[asyncio.Event]] = defaultdict(set)
         self._expected: defaultdict[ThreadId, list[asyncio.Future[Completion]]] = defaultdict(list)
 
@@ -65,7 +87,7 @@ class Live:
         partial = self._partial.get(thread)
         if partial is None or not text:
             return
-        partial.pieces.append((kind, text))
+        partial.add(kind, text)
         self._wake(thread)
 
     def end(self, thread: ThreadId) -> None:
@@ -74,6 +96,7 @@ class Live:
     def committed(self, thread: ThreadId, state: State, events: Sequence[AnyEvent]) -> None:
         """Events of the thread are on disk: readers look at the log."""
         if thread in self._readers:
+            self._heads[thread] = state.head
             self._wake(thread)
         for tap in self.taps:
             tap(state, events)
@@ -122,6 +145,10 @@ class Live:
         for reader in self._readers.get(thread, ()):
             reader.set()
 
+    def head(self, thread: ThreadId) -> Seq | None:
+        """The last event that this process has committed since somebody reads along."""
+        return self._heads.get(thread)
+
     def partial(self, thread: ThreadId) -> Partial | None:
         return self._partial.get(thread)
 
@@ -139,6 +166,7 @@ class Live:
             readers.discard(wake)
             if not readers:
                 del self._readers[thread]
+                self._heads.pop(thread, None)
 
 
 def _closed() -> StoreUnavailable:
@@ -151,24 +179,22 @@ class Cursor:
     def __init__(self) -> None:
         self._of: tuple[Seq, int] = (0, 0)
         self._index = 0
-        self._offsets: dict[DeltaKind, int] = {}
 
     def take(self, thread: ThreadId, partial: Partial | None) -> list[Piece]:
         """What came since the last look, neighbours of one kind joined."""
         if partial is None:
             return []
         if self._of != (partial.event, partial.attempt):
-            self._of, self._index, self._offsets = (partial.event, partial.attempt), 0, {}
-        fresh, self._index = partial.pieces[self._index :], len(partial.pieces)
+            self._of, self._index = (partial.event, partial.attempt), 0
+        fresh = partial.pieces[max(self._index - partial.first, 0) :]
+        self._index = partial.first + len(partial.pieces)
         joined: list[Piece] = []
         start = 0
         while start < len(fresh):
-            kind, end = fresh[start][0], start + 1
+            (kind, offset, _), end = fresh[start], start + 1
             while end < len(fresh) and fresh[end][0] == kind:
                 end += 1
-            text = "".join(text for _, text in fresh[start:end])
-            offset = self._offsets.get(kind, 0)
-            self._offsets[kind] = offset + len(text)
+            text = "".join([text for _, _, text in fresh[start:end]])
             joined.append(Piece(thread, partial.event, partial.attempt, kind, offset, text))
             start = end
         return joined

@@ -30,6 +30,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scope: GrantScope | None = None
     pattern: str | None = None
     by: str = ""
+    files: tuple[FileAttached, ...] = ()
+    """Copied to the thread's files to be the answer."""
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
