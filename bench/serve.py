@@ -1,6 +1,7 @@
 """A server under load, and killed in the middle of it: threads that talk, readers that follow, clients that list.
 
-    python bench/serve.py [--threads 500] [--messages 3] [--watchers 50] [--kills 0] [--idle 0] [--write]
+    python bench/serve.py [--threads 500] [--messages 3] [--watchers 50] [--rounds 1] [--kills 0] [--idle 0]
+                           [--write]
 
 Every thread has one reader that checks sequence numbers: an event missed or doubled is an
 error, as is a message that was acknowledged and is not in the log exactly once. The server
@@ -242,13 +243,20 @@ async def measure(options: argparse.Namespace, server: Server) -> dict[str, obje
     base = f"http://127.0.0.1:{server.port}"
     async with aiohttp.ClientSession(base, connector=connector, headers=headers, read_bufsize=2**20) as session:
         load = Load(session, seen)
-        began, before = time.perf_counter(), server.memory()
+        await load.insist("POST", "/v1/runs", "warm", {"agent": "worker", "message": "everything is loaded then"})
+        seen = load.seen = Seen()
+        began, before, idle_cpu = time.perf_counter(), server.memory(), server.cpu()
         watching = [asyncio.create_task(load.watch()) for _ in range(options.watchers)]
         sampling = asyncio.create_task(_every(0.5, lambda: _sample(server, seen)))
-        talking = [asyncio.create_task(load.talk(n, options.messages)) for n in range(options.threads)]
-        await _kill(options, server, seen)
-        threads = await asyncio.gather(*talking)
-        seconds, used = time.perf_counter() - began, server.cpu()
+        threads: list[str] = []
+        after: list[float] = []
+        for number in range(options.rounds):
+            numbers = range(number * options.threads, (number + 1) * options.threads)
+            talking = [asyncio.create_task(load.talk(n, options.messages)) for n in numbers]
+            await _kill(options, server, seen)
+            threads += await asyncio.gather(*talking)
+            after.append(round(server.memory()))
+        seconds, used = time.perf_counter() - began, server.cpu() - (0.0 if options.kills else idle_cpu)
         load.done = True
         await asyncio.gather(*watching)
         sampling.cancel()
@@ -260,18 +268,20 @@ async def measure(options: argparse.Namespace, server: Server) -> dict[str, obje
         "messages_each": options.messages,
         "watchers": options.watchers,
         "kills": options.kills,
+        "rounds": options.rounds,
         "seconds": round(seconds, 2),
         "runs_per_second": round(seen.completed / seconds, 1),
         "events_per_second": round(seen.events / seconds, 1),
         "reads_per_second": round(sum(len(seen.latencies.get(k, [])) for k in ("list", "show")) / seconds, 1),
         "server_cpu_seconds": round(used, 2),
+        "server_cpu_ms_a_run": None if options.kills else round(used * 1000 / seen.completed, 2),
         "milliseconds": {name: _spread(values) for name, values in sorted(seen.latencies.items())},
         "acknowledged": seen.acknowledged,
         "reconnects": seen.reconnects,
         "errors": len(seen.errors),
         "first_errors": seen.errors[:5],
         "idle": idle,
-        "memory_mb": {"before": round(before), "peak": round(max(seen.memory)), "end": round(seen.memory[-1])},
+        "memory_mb": {"before": round(before), "peak": round(max(seen.memory)), "after_each_round": after},
     }
 
 
@@ -291,7 +301,7 @@ async def _idle(session: aiohttp.ClientSession, server: Server, thread: str, rea
     opened = [await session.get(path, timeout=timeout) for _ in range(readers)]
     await asyncio.sleep(1)
     used = server.cpu()
-    await asyncio.sleep(IDLE_SECONDS)
+    await asyncio.sleep(IDLE_SECONDS if readers else 0.1)
     cpu = (server.cpu() - used) / IDLE_SECONDS
     result = {"readers": readers, "cpu_of_a_core": round(cpu, 4), "memory_mb": round(server.memory() - before, 1)}
     for response in opened:
@@ -317,7 +327,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("threads", 500), ("messages", 3), ("watchers", 50), ("kills", 0), ("idle", 0)):
+    for name, default in (("threads", 500), ("messages", 3), ("watchers", 50), ("rounds", 1), ("kills", 0), ("idle", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--write", action="store_true", help=f"keep it in {RESULTS.name}")
     options = parser.parse_args()

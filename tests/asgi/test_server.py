@@ -1,11 +1,13 @@
 """What a server does beside answering: it follows its sources, and lets another one drive."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from retinue.app.clock import SystemClock
+from retinue.asgi.protocol import LONGEST_HEAD
 from retinue.asgi.server import is_loopback, listen
 from retinue.models.script import Say
 from retinue.schema.errors import SettingsError
@@ -61,6 +63,26 @@ async def test_a_server_beside_the_one_that_drives_serves_the_same_threads(tmp_p
 
         assert kinds[0] == "thread.started"
         assert said.json["completion"]["result"] == "done"
+
+
+@pytest.mark.spec("API-03")
+@pytest.mark.parametrize("line", [b"X-Long: ", b"GET /", b"X: y\r\n"])
+async def test_a_head_without_an_end_is_cut_off(tmp_path: Path, line: bytes) -> None:
+    async with serving(tmp_path, lambda _: Say(text="done")) as api:
+        port = int(api.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        start = line if line.startswith(b"GET") else b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n" + line
+        writer.write(start)
+        more = line * 1000 if line.endswith(b"\n") else b"a" * 4096
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2 * LONGEST_HEAD // len(more)):
+                writer.write(more)
+                await writer.drain()
+        async with asyncio.timeout(20):
+            said = await reader.read(100)
+        writer.close()
+        assert said.startswith(b"HTTP/1.1 400")
+        assert (await api.with_token("").get("/v1/health")).status == 200
 
 
 def test_only_loopback_is_taken_for_this_machine() -> None:

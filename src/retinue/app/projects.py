@@ -189,6 +189,8 @@ async def _open(
         files=_files(common.data),
         tiers=tuple(Tier(t.name, t.settings.permissions.rules) for t in settings.tiers if t.settings.permissions.rules),
         variables=settings.variables,
+        env=_filled(settings.env, given.environ),
+        tenant_env={tenant: _filled(values, given.environ) for tenant, values in settings.tenant_env.items()},
         seal=common.seal.seal,
         unseal=common.seal.unseal,
         sandbox=settings.sandbox.mode,
@@ -258,12 +260,18 @@ def _hosts(settings: Settings) -> frozenset[str]:
     return frozenset(settings.network.allow)
 
 
+def _filled(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables with `env(NAME)` replaced; one that the process does not have is not there."""
+    found = {name: environ.get(source) if (source := secret_name(value)) else value for name, value in values.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _tuned(tuning: Tuning, limits: LimitSettings) -> Tuning:
     return replace(
         tuning,
         threads_at_once=limits.threads or tuning.threads_at_once,
         children_at_once=limits.children or tuning.children_at_once,
-        max_depth=limits.depth or tuning.max_depth,
+        most_depth=limits.depth or tuning.most_depth,
         per_agent={**tuning.per_agent, **limits.agents},
     )
 
@@ -287,7 +295,8 @@ def _secrets(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
 def _files(data: Path) -> Callable[[ThreadId], Path]:
     def folder(thread: ThreadId) -> Path:
         path = data / "threads" / thread
-        path.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():  # asked for every run, and making one that is there costs three times as much
+            path.mkdir(parents=True, exist_ok=True)
         return path
 
     return folder

@@ -14,6 +14,7 @@ import uvicorn
 from retinue.app.retinue import Retinue
 from retinue.app.settings import ServeSettings
 from retinue.asgi.app import create
+from retinue.asgi.protocol import BoundedProtocol
 from retinue.registry.changes import Summary
 from retinue.schema.errors import SettingsError
 from retinue.schema.ids import DEFAULT_TENANT
@@ -24,8 +25,6 @@ log = logging.getLogger("retinue.web")
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
 _LOOKS_EVERY = 0.5
-_LONGEST_HEAD = 128 * 1024
-"""The place of a reader in a large tree is part of a request's head."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -94,7 +93,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
-                h11_max_incomplete_event_size=_LONGEST_HEAD,
+                http=BoundedProtocol,
             )
         )
         self._served = made
