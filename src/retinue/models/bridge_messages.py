@@ -19,7 +19,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from retinue.models import neutral
 from retinue.models.failures import classify, cut, redacted
-from retinue.models.wire import arguments, media_note, opaque_for, outcome_text
+from retinue.models.wire import arguments, finish_of, media_note, opaque_for, outcome_text
 from retinue.ports.model import Answer, Delta, Finish, Head, OnDelta, Request
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ContextOverflow, ModelError
@@ -96,9 +96,7 @@ def answer(response: library.ModelResponse, name: str) -> Answer:
     details = response.provider_details or {}
     refusal = details.get("refusal")
     parts = tuple(_parts(response, name))
-    finish = _FINISHES.get(response.finish_reason, "other")
-    if finish == "stop" and any(isinstance(p, Call) for p in parts):
-        finish = "calls"
+    finish = finish_of(_FINISHES.get(response.finish_reason, "other"), parts)
     return Answer(
         parts=(*parts, Text(text=str(refusal))) if refusal else parts,
         finish="refusal" if refusal else finish,

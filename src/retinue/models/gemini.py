@@ -113,9 +113,7 @@ class GeminiReader(wire.Reader):
             raise ModelError(f"the model could not finish a call ({self._finish}): {self._why}", transient=True)
         self._close(None)
         parts, usage = tuple(self._parts), self._decoded(_counts, bytes(self._usage))
-        finish = "filtered" if self._blocked else _FINISHES.get(self._finish, "other")
-        if finish == "stop" and any(isinstance(p, Call) for p in parts):
-            finish = "calls"
+        finish = "filtered" if self._blocked else wire.finish_of(_FINISHES.get(self._finish, "other"), parts)
         return Answer(parts=parts, finish=finish, usage=_usage(usage or {}), raw_finish=self._finish)
 
     def _take(self, part: _Part) -> None:

@@ -135,13 +135,10 @@ class ChatReader(wire.Reader):
     def answer(self) -> Answer:
         if (self._finish is None and not self._done) or self._finish in _BROKEN:
             raise failures.cut(self._finish)
-        raw = self._finish or ""
-        finish = _FINISHES.get(raw, "other")
-        if self._calls and finish in ("stop", "other"):
-            finish = "calls"
+        raw, parts = self._finish or "", tuple(self._parts())
         return Answer(
-            parts=tuple(self._parts()),
-            finish="refusal" if self._refused else finish,
+            parts=parts,
+            finish="refusal" if self._refused else wire.finish_of(_FINISHES.get(raw, "other"), parts),
             usage=_usage(self._usage),
             raw_finish=raw,
         )

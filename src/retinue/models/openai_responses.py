@@ -33,7 +33,13 @@ _OURS = frozenset(
     }
 )
 _NEVER_REASONS = re.compile(r"(?:.*/)?(?:gpt-[34]|chatgpt-|.*-chat-latest$)")
-_INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "filtered"}
+_FINISHES: Mapping[str | None, Finish] = {
+    "completed": "stop",
+    None: "stop",
+    "incomplete": "length",
+    "max_output_tokens": "length",
+    "content_filter": "filtered",
+}
 _TEXT_DELTAS: Mapping[str, wire.Told] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "text",
@@ -131,7 +137,7 @@ class ResponsesReader(wire.Reader):
         reason = str((response.incomplete_details or {}).get("reason") or "")
         return Answer(
             parts=parts,
-            finish="refusal" if refused else _finish(response.status or "completed", reason, parts),
+            finish="refusal" if refused else wire.finish_of(_FINISHES.get(reason or response.status, "other"), parts),
             usage=_usage(response.usage or {}),
             raw_finish=reason or response.status or "",
         )
@@ -151,14 +157,6 @@ class ResponsesReader(wire.Reader):
                 yield Call(id=CallId(""), tool=item.name, arguments=item.arguments or "{}", wire_id=item.call_id)
             case _:
                 return
-
-
-def _finish(status: str, reason: str, parts: Sequence[Part]) -> Finish:
-    if status == "incomplete":
-        return _INCOMPLETE.get(reason or "max_output_tokens", "other")
-    if status != "completed":
-        return "other"
-    return "calls" if any(isinstance(p, Call) for p in parts) else "stop"
 
 
 def _usage(usage: wire.Counts) -> Usage:

@@ -11,16 +11,16 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from base64 import b64decode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, Literal, TypeVar
 
 import msgspec
 
-from retinue.ports.model import Answer, Delta, Fragment, Head, OnDelta, Request
+from retinue.ports.model import Answer, Delta, Finish, Fragment, Head, OnDelta, Request
 from retinue.schema.agent import ReasoningEffort
 from retinue.schema.errors import ModelError
 from retinue.schema.ids import CallId
-from retinue.schema.message import Media, Opaque, Outcome, Text, Turn
+from retinue.schema.message import Call, Media, Opaque, Outcome, Part, Text, Turn
 
 Told = Literal["text", "thinking"]
 _USER = b'{"role":"user"'
@@ -208,6 +208,11 @@ def tokens(usage: Counts, name: str, inner: str = "") -> int:
     told = usage.get(name)
     found = told.get(inner) if isinstance(told, dict) else told
     return found if isinstance(found, int) else 0
+
+
+def finish_of(told: Finish, parts: Sequence[Part]) -> Finish:
+    """What a provider says of the end, corrected: many say that they stopped when they call."""
+    return "calls" if told in ("stop", "other") and any(isinstance(p, Call) for p in parts) else told
 
 
 def call_id(call: CallId) -> str:
