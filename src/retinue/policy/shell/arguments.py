@@ -251,7 +251,7 @@ def find(call: Call) -> None:
         if word.known and word.text in _FIND_RUNS:
             paths = False
             end = next((i for i in range(index, len(words)) if words[i].text in (";", "+")), len(words))
-            call.state.command([BELOW if w.text == "{}" else w for w in words[index:end]] or [ANY], call.part)
+            call.state.command([filled(w, "{}", BELOW) for w in words[index:end]] or [ANY], call.part)
             index = end + 1
         elif word.known and word.text in _FIND_WRITES:
             paths = False
@@ -267,6 +267,13 @@ def find(call: Call) -> None:
             call.state.use("read", word)
         elif not re.fullmatch(r"-[HLP]+|-O\d|-D|--", word.text):
             paths = False
+
+
+def filled(word: Word, marker: str, item: Word) -> Word:
+    """Return the word with what a program puts in place of `marker`: inside a longer one, that may be code."""
+    if word.text == marker:
+        return item
+    return Word(word.text, known=False, splits=word.splits, bare=False) if marker in word.text else word
 
 
 def git(call: Call) -> None:

@@ -10,6 +10,7 @@ from retinue.policy.shell.arguments import (
     HERE,
     Call,
     check_options,
+    filled,
     find,
     git,
     plain_program,
@@ -216,7 +217,7 @@ def _xargs(call: Call) -> None:
     if not inner:
         return
     if marker:
-        inner = [item if w.text == marker else _opened(w) if marker in w.text else w for w in inner]
+        inner = [filled(word, marker, item) for word in inner]
     else:
         inner.append(item)
     call.inside(inner)
@@ -224,19 +225,13 @@ def _xargs(call: Call) -> None:
 
 def _lists_files(words: Sequence[str]) -> bool:
     """Return whether a command prints names of files below the folders it is given, and nothing else."""
-    if (
-        words[:2] == ["git", "ls-files"]
-        or words[:1] == ["ls"]
-        or (words[:2] == ["git", "diff"] and "--name-only" in words)
-    ):
+    if words[:1] == ["ls"] or words[:2] == ["git", "ls-files"]:
         return True
+    if words[:2] in (["git", "diff"], ["git", "grep"]):
+        return not {"--name-only", "-l"}.isdisjoint(words)
     if words[:1] == ["find"]:
         return not any(word.startswith(("-printf", "-exec", "-fprint")) for word in words)
     return words[:1] in (["rg"], ["grep"]) and any(re.fullmatch(r"--files.*|-[a-zA-Z]*l", word) for word in words)
-
-
-def _opened(word: Word) -> Word:
-    return Word(word.text, known=False, splits=word.splits, bare=False)
 
 
 _ROLES: dict[Role, Callable[[Call], None]] = {

@@ -44,6 +44,12 @@ _ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0
 _ANSI_STRING = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ANSI_NAMES = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _PLACES = {"HOME": "~", "PWD": "."}
+_HERE = re.compile(r"\$\(pwd\)|`pwd`")
+_REVISION = re.compile(
+    r"\$\(git (?:(?:merge-base|rev-parse|describe)(?: --(?:short|tags|always|abbrev-ref))*(?: [\w@][\w./~^@-]*){0,2}"
+    r"|branch --show-current)\)"
+)
+"""Prints one word that is no option; of `rev-parse` it may be any name that it is given."""
 
 # A piece is text and its shape, in which bare characters stand for themselves. The
 # marks can't be in a source: control characters are refused before it is parsed.
@@ -108,6 +114,11 @@ def _pieces(node: "Node", source: bytes, values: Mapping[str, str], *, quoted: b
             yield from _pieces(child, source, values, quoted=quoted)
     elif kind == "process_substitution":
         yield _quoted("/dev/fd/63")
+    elif kind == "command_substitution" and _HERE.fullmatch(_text(node)):
+        yield ".", "."
+    elif kind == "command_substitution" and _REVISION.fullmatch(_text(node)):
+        yield "@", "@"
+        yield _text(node), _WHOLE
     elif kind in ("simple_expansion", "expansion"):
         yield _expansion(node, values, quoted=quoted)
     elif node.child_count and kind not in ("word", "number"):
