@@ -97,7 +97,7 @@ async def test_limits_are_settings_and_an_agent_that_is_full_holds_up_no_other(t
             release.set()
             completion = await app.engine.wait(thread)
         found = outcomes(await log_of(app, thread))
-    assert (tuning.children_at_once, tuning.max_depth, tuning.per_agent) == (9, 2, {"team/slow": 1})
+    assert (tuning.children_at_once, tuning.most_depth, tuning.per_agent) == (9, 2, {"team/slow": 1})
     assert completion.result == "done"
     assert [o.status for o in found] == ["ok"] * 6
 

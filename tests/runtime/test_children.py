@@ -9,8 +9,9 @@ import pytest
 
 from retinue.models.script import CallTool, Say, ScriptedRequest
 from retinue.runtime.completion import COMPLETE
+from retinue.runtime.deps import Tuning
 from retinue.runtime.follow import Happened
-from retinue.schema.agent import Binding, Budget, Immediate, Resumable, Side, Subagent
+from retinue.schema.agent import AgentDefinition, Binding, Budget, Immediate, Resumable, Side, Subagent
 from retinue.schema.completion import Completion
 from retinue.schema.events.children import ChildReported, ChildStarted
 from retinue.schema.events.runs import MessageReceived, TurnEnded
@@ -19,7 +20,7 @@ from retinue.schema.events.threads import SegmentStarted, ThreadStarted
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import ThreadId
 from retinue.schema.message import text_of
-from retinue.testing.harness import log_of
+from retinue.testing.harness import Scripts, log_of
 from support.agents import add, agent
 from support.opening import OpenApp
 
@@ -32,7 +33,11 @@ def complete(result: str, status: str = "SUCCESS") -> Say:
     return call(COMPLETE, result=result, status=status)
 
 
-def lead(*agents: str, **keys: object):
+def ask(name: str) -> Say:
+    return call("call_agent", agent_name=name, input="x", context_scope="NONE")
+
+
+def lead(*agents: str, **keys: object) -> AgentDefinition:
     return agent("lead", allowed_agents=agents, can_spawn_subagents=True, **keys)
 
 
@@ -307,3 +312,17 @@ async def test_a_budget_is_shared_down_the_tree_and_never_exceeded(open_app: Ope
         completion = await app.run("lead", "go", people="none")
         accounts = await app.engine.runtime.store.accounts(ThreadId(completion.thread))
     assert all(a.spent_tokens + a.reserved_tokens <= 70_000 for a in accounts)
+
+
+@pytest.mark.spec("SUB-03")
+async def test_the_operators_depth_holds_whatever_a_definition_says(open_app: OpenApp) -> None:
+    boss = lead("middle", max_depth=50)
+    middle = agent("middle", allowed_agents=("leaf",), can_spawn_subagents=True, max_depth=50)
+    scripts: Scripts = {
+        "lead": lambda r: ask("middle") if r.step == 1 else Say(text="ok"),
+        "middle": lambda r: ask("leaf") if r.step == 1 else complete(r.outcomes[0].text),
+    }
+    tuning = Tuning(titles=False, most_depth=1)
+    async with open_app(scripts, agents=[boss, middle, agent("leaf")], tuning=tuning) as app:
+        log = await log_of(app, (await app.run("lead", "go")).thread)
+    assert "lead → middle → leaf is deeper than 1" in outcomes(log)[0]

@@ -6,18 +6,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from retinue.app.retinue import Retinue
+from retinue.app.settings_file import load_settings
 from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.models.scripted import ScriptedModels
 from retinue.ports.tool import ToolContext
 from retinue.runtime.completion import COMPLETE
 from retinue.runtime.follow import Happened
-from retinue.schema.agent import AgentDefinition, Immediate, Resumable, Subagent
+from retinue.schema.agent import AgentDefinition, Immediate, Prompt, Resumable, Side, Subagent
 from retinue.schema.events.children import ChildStarted, VariablesRequested
 from retinue.schema.events.steps import CallSettled
 from retinue.schema.ids import ThreadId
-from retinue.testing.harness import log_of
+from retinue.testing.harness import QUICK, log_of
 from retinue.tools.function import tool
 from support.agents import agent
 from support.opening import OpenApp
+from support.tree import finished
 
 SECRET = "tok-5f1d9a-canary"
 
@@ -122,3 +126,70 @@ async def test_an_optional_branch_exists_only_when_its_variable_says_so(
         async with asyncio.timeout(5):
             await app.engine.wait(thread)
     assert ("agent_extra" in tools) is offered
+
+
+@pytest.mark.spec("SUB-17")
+async def test_a_variable_is_taken_from_the_nearest_level_that_has_it(tmp_path: Path) -> None:
+    """Thread, tenant (S4's account), installation (instance), agent, prompt; from settings by `env(NAME)`."""
+    found: dict[str, str] = {}
+
+    @tool(effect="read")
+    def look(context: ToolContext) -> str:
+        """Look."""
+        found.update(context.env)
+        return "looked"
+
+    names: tuple[str, ...] = ("thread", "tenant", "installation", "agent", "prompt")
+    levels = {level: dict.fromkeys(names[: place + 1], f"of the {level}") for place, level in enumerate(names)}
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "retinue.toml").write_text(
+        "[env]\n"
+        + "".join(f'{name} = "env(FROM_PROCESS)"\n' for name in levels["installation"])
+        + 'absent = "env(NOT_THERE)"\n[tenant_env.default]\n'
+        + "".join(f'{name} = "of the tenant"\n' for name in levels["tenant"])
+    )
+    environ = {"RETINUE_HOME": str(home), "HOME": str(tmp_path), "FROM_PROCESS": "of the installation"}
+    definition = agent(
+        "calc",
+        "look",
+        env=levels["agent"],
+        prompts={"p": Prompt(name="p", text="You are calc.", env=levels["prompt"])},
+        side_a=Side(prompt="p"),
+    )
+    async with Retinue(
+        agents=[definition],
+        tools=[look],
+        models=ScriptedModels([call("look"), Say(text="ok")]),
+        settings=load_settings(tmp_path, environ, is_root=True),
+        data_dir=home,
+        workspace=tmp_path,
+        environ=environ,
+        tuning=QUICK,
+    ) as app:
+        pin = app.engine.runtime.agents.pin("calc")
+        thread = await app.engine.start(pin, "go", env=levels["thread"])
+        await finished(app, thread)
+    assert found == {name: f"of the {name}" for name in names}
+
+
+@pytest.mark.spec("SUB-17")
+async def test_a_tool_that_says_a_secret_says_its_name_to_the_model_and_the_log(open_app: OpenApp) -> None:
+    heard: list[str] = []
+
+    @tool(effect="read")
+    def leak(context: ToolContext) -> str:
+        """Say too much."""
+        return f"the token is {context.env['TOKEN']}"
+
+    def listen(request: ScriptedRequest) -> Say:
+        heard.extend(outcome.text for outcome in request.outcomes)
+        return Say(text="ok") if request.outcomes else call("leak")
+
+    async with open_app(listen, agents=[agent("calc", "leak")], tools=[leak]) as app:
+        pin = app.engine.runtime.agents.pin("calc")
+        thread = await app.engine.start(pin, "go", env={"TOKEN": SECRET})
+        await finished(app, thread)
+        log = await log_of(app, thread)
+    assert heard == ["the token is [secret TOKEN]"]
+    assert SECRET not in str(log)

@@ -177,6 +177,10 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     serve: ServeSettings | None = None
     telemetry: TelemetrySettings | None = None
     limits: LimitSettings = LimitSettings()
+    env: Mapping[str, str] = {}
+    """Variables of the installation, for tools and never for a model; `env(NAME)` takes the value from the process."""
+    tenant_env: Mapping[str, Mapping[str, str]] = {}
+    """Variables of a tenant, before those of the installation."""
     database: str | None = None
     """A path, or a `postgresql://` URL; `$RETINUE_HOME/retinue.db` when nobody says."""
 
@@ -284,6 +288,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def telemetry(self) -> TelemetrySettings:
         return next((file.telemetry for file in reversed(self.trusted) if file.telemetry), TelemetrySettings())
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return {name: value for file in self.trusted for name, value in file.env.items()}
+
+    @property
+    def tenant_env(self) -> Mapping[str, Mapping[str, str]]:
+        merged: dict[str, dict[str, str]] = {}
+        for file in self.trusted:
+            for tenant, values in file.tenant_env.items():
+                merged.setdefault(tenant, {}).update(values)
+        return merged
 
     @property
     def limits(self) -> LimitSettings:

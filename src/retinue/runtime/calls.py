@@ -240,7 +240,7 @@ def _settle(work: Work, state: CallState, result: Result, duration: float = 0.0)
         call=state.call.id,
         tool=state.call.tool,
         status=result.status,
-        text=work.runtime.redact(result.text),
+        text=work.redact(result.text),
         media=result.media,
         metadata=result.metadata,
     )

@@ -5,6 +5,7 @@ twice. Starting is one commit with the parent's event; so is a child's report wi
 the end of its own run.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -63,7 +64,8 @@ def refused(work: Work, pin: Pin, config: Subagent | None) -> str | None:
     shown = " → ".join([*path, pin.definition.id])
     if pin.definition.id in path:
         return f"{shown} is a cycle: an agent can't be started below itself. Do the work here or call another agent."
-    depth = depth_limit(work) or work.runtime.tuning.max_depth
+    tuning = work.runtime.tuning
+    depth = min(depth_limit(work) or tuning.max_depth, tuning.most_depth or sys.maxsize)
     if len(path) > depth:
         return f"{shown} is deeper than {depth}, the limit. Do the work here."
     cap = config.resumable.max_instances if config and config.resumable else pin.definition.max_instances

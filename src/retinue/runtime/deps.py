@@ -44,6 +44,8 @@ class Tuning:
     retry_from: float = 2.0
     grace: float = 60.0
     max_depth: int = 5
+    """Of a tree whose start and agents do not say; `most_depth` holds whatever they say."""
+    most_depth: int | None = None
     repeated_calls: int = 3
     default_session_turns: int = 40
     variables_expire: float = 24 * 3600.0
@@ -81,7 +83,7 @@ class Runtime:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of the installation."""
-    tenant_env: Callable[[str], Mapping[str, str]] = lambda _: {}
+    tenant_env: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     seal: Callable[[str], str] = lambda value: value
     """Makes a secret fit for the log; `unseal` gives it back."""
     unseal: Callable[[str], str] = lambda value: value

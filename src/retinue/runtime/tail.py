@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 
 def tail_for(work: "Work") -> str:
-    """The child registry, while there are children to reason about."""
-    children = work.state.children
+    """The child registry: children that are at work, or can be spoken to again."""
+    children = {id: c for id, c in work.state.children.items() if c.started.resumable or not c.ended}
     if not children:
         return ""
     lines = ["<children>"]

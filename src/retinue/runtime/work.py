@@ -6,6 +6,7 @@ what is in flight is `retinue.runtime.flight`'s.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import cached_property
 
 from retinue.policy.calls import Authority
@@ -25,6 +26,7 @@ from retinue.ports.store import (
     Settle,
 )
 from retinue.ports.tool import Tool
+from retinue.runtime import environment
 from retinue.runtime.context import Context, build
 from retinue.runtime.deps import Runtime
 from retinue.runtime.flight import Flight
@@ -149,6 +151,10 @@ class Work:
     def files(self) -> str:
         """The folder of the thread's own files."""
         return str(self.runtime.files(self.thread))
+
+    @cached_property
+    def redact(self) -> Callable[[str], str]:
+        return environment.redactor(self)
 
     @property
     def now(self) -> float:
