@@ -139,8 +139,10 @@ async def test_a_variable_is_taken_from_the_nearest_level_that_has_it(tmp_path: 
         found.update(context.env)
         return "looked"
 
-    names: tuple[str, ...] = ("thread", "tenant", "installation", "agent", "prompt")
-    levels = {level: dict.fromkeys(names[: place + 1], f"of the {level}") for place, level in enumerate(names)}
+    names = ("thread", "tenant", "installation", "agent", "prompt")
+    levels: dict[str, dict[str, str]] = {
+        level: dict.fromkeys(names[: place + 1], f"of the {level}") for place, level in enumerate(names)
+    }
     home = tmp_path / "home"
     home.mkdir()
     (home / "retinue.toml").write_text(
