@@ -91,12 +91,15 @@ MISSING = {
 
 
 def requests(document: Any) -> dict[str, tuple[str, str]]:
-    """Every operation of the document: id → method and path."""
-    return {
+    """Every operation of the document: id → method and path; those that S4 has without a version also so."""
+    found = {
         operation["operationId"]: (method.upper(), path)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
+    plain = {f"{id}/": (method, path.removeprefix("/v1")) for id, (method, path) in found.items() if "variables" in id}
+    assert len(plain) == 2
+    return {**found, **plain}
 
 
 async def ask(client: Client, id: str, method: str, path: str, values: dict[str, str]) -> Answer:
@@ -105,7 +108,7 @@ async def ask(client: Client, id: str, method: str, path: str, values: dict[str,
     filled = re.sub(r"\{(\w+)\}", lambda found: quote(values[found[1]]), path)
     if id in ("memory_load", "memory_save", "memory_forget"):
         filled += "?namespace=asker&key=" + ("canary" if values["agent"] == "canary" else "nothing")
-    body = BODIES.get(id)
+    body = BODIES.get(id.rstrip("/"))
     data = b"taken over" if id == "threads_upload" else None
     return await client.ask(method, filled + QUERIES.get(id, ""), body, data=data)
 

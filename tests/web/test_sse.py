@@ -1,6 +1,7 @@
 """Streams: nothing missed, nothing doubled, nobody held up."""
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -183,6 +184,42 @@ async def test_a_stream_beats_and_ends_when_its_key_is_revoked_or_its_time_is_up
             ended = await until(stream, "reconnect")
         assert ended[-1].data["why"] == "the key is no longer good"
         assert (await client.get(f"/v1/threads/{thread}")).status == 401
+
+
+@pytest.mark.spec("RUN-14")
+async def test_a_thousand_readers_who_wait_all_hear_of_the_next_event_and_of_the_end(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def script(_: ScriptedRequest) -> Say:
+        await gate.wait()
+        return Say(text="done")
+
+    async with serving(tmp_path, script, agents=[agent("helper")], serve=QUIET) as api:
+        client = await api.client()
+        thread = await started(client, "helper")
+        async with client.stream(f"/v1/threads/{thread}/events") as stream:
+            place = (await until(stream, "model.asked"))[-1].id
+        head = f"GET /v1/threads/{thread}/events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: {place}\r\n"
+        head += f"Authorization: Bearer {client.token}\r\n\r\n"
+
+        async def read() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rpartition(":")[2]))
+            writer.write(head.encode())
+            waiting.append(await reader.readuntil(b": \n\n"))
+            if len(waiting) == 1000:
+                gate.set()
+            said = await reader.readuntil(b"event: run.completed")
+            writer.close()
+            return said
+
+        waiting: list[bytes] = []
+        async with asyncio.timeout(120):
+            heard = await asyncio.gather(*(read() for _ in range(1000)))
+
+    ids = [re.findall(rb"id: \S+:(\d+)\nevent: (\S+)", said) for said in heard]
+    assert all(found == ids[0] for found in ids)
+    assert [kind for _, kind in ids[0]] == [b"model.answered", b"run.completed"]
+    assert [int(seq) for seq, _ in ids[0]] == [int(place.rpartition(":")[2]) + n for n in (1, 2)]
 
 
 @pytest.mark.spec("RUN-14")
