@@ -88,13 +88,16 @@ def test_the_pieces_of_a_signed_detail_go_back_as_one() -> None:
     whole: dict[str, object] = {"type": "reasoning.encrypted", "data": "xx", "id": "r2"}
     answer = read(
         chunk({"reasoning": "Let", "reasoning_details": [{**text, "text": "Let", "signature": None}]}),
-        chunk({"reasoning": " me.", "reasoning_details": [{**text, "text": " me."}]}),
+        chunk({"reasoning_details": [{**text, "text": " me."}]}),
         chunk({"reasoning_details": [{**text, "signature": "Et8B"}]}),
         chunk({"reasoning_details": [whole]}),
         chunk({"reasoning_details": [whole]}),
         chunk({"content": "Done."}, "stop"),
     )
     turn = Turn(role="assistant", parts=answer.parts)
+    thinking = answer.parts[0]
+    assert isinstance(thinking, Thinking)
+    assert thinking.text == "Let me."
 
     sent = json.loads(OpenAIChat().encode_turn(turn, MODEL).data)
 
@@ -117,6 +120,22 @@ def test_an_error_in_a_choice_is_one() -> None:
         read(json.dumps({"choices": [{"finish_reason": "error", "error": {"code": 502, "message": "gone"}}]}).encode())
 
     assert (caught.value.status, caught.value.transient) == (502, True)
+
+
+@pytest.mark.spec("MOD-03")
+@pytest.mark.parametrize(
+    "said",
+    [
+        [b'{"object":"error","message":"the engine died","type":"InternalServerError","code":500}', DONE],
+        [b'{"error":"the engine died"}', DONE],
+        [DONE],
+    ],
+)
+def test_a_stream_that_ends_orderly_with_an_error_or_with_nothing_is_no_answer(said: list[bytes]) -> None:
+    with pytest.raises(ModelError, match=r"the engine died|before the answer was whole") as caught:
+        read(*said)
+
+    assert caught.value.transient
 
 
 @pytest.mark.spec("MOD-06")

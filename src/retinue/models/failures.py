@@ -86,7 +86,7 @@ def classify_event(error: bytes) -> ModelError:
     return classify(status, {}, error)
 
 
-def cut(why: str | None = None) -> ModelError:
+def cut(why: str = "") -> ModelError:
     reason = f" ({why})" if why else ""
     return ModelError(f"the provider ended the stream before the answer was whole{reason}", transient=True)
 

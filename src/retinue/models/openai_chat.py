@@ -69,6 +69,7 @@ class _Choice(msgspec.Struct):
 
 
 class _Chunk(msgspec.Struct):
+    kind: str | None = msgspec.field(default=None, name="object")
     choices: list[_Choice] | None = None
     usage: wire.Counts | None = None
     error: object = None
@@ -117,7 +118,7 @@ class ChatReader(wire.Reader):
             self._done = True
             return
         chunk = self._decoded(_chunk, data)
-        if chunk.error:
+        if chunk.error or chunk.kind == "error":
             raise failures.classify_event(data)
         if chunk.usage is not None:
             self._usage = chunk.usage
@@ -133,9 +134,10 @@ class ChatReader(wire.Reader):
             self._finish = choice.finish_reason
 
     def answer(self) -> Answer:
-        if (self._finish is None and not self._done) or self._finish in _BROKEN:
-            raise failures.cut(self._finish)
         raw, parts = self._finish or "", tuple(self._parts())
+        # Some servers never say why they ended, but then they have said something.
+        if raw in _BROKEN or not (raw or (self._done and parts)):
+            raise failures.cut(raw)
         return Answer(
             parts=parts,
             finish="refusal" if self._refused else wire.finish_of(_FINISHES.get(raw, "other"), parts),
@@ -155,6 +157,9 @@ class ChatReader(wire.Reader):
         elif heard.reasoning:
             self._think(heard.reasoning, "reasoning")
         for detail in heard.reasoning_details or ():
+            text = detail.get("text") or detail.get("summary")
+            if isinstance(text, str) and not (heard.reasoning_content or heard.reasoning):
+                self._think(text, "")
             self._add_detail(detail)
         if heard.refusal:
             self._refused = True
