@@ -1,5 +1,7 @@
 """`retinue run` in real processes, on the scripted model."""
 
+import shlex
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -9,7 +11,7 @@ from retinue.cli.run import parse_budget, parse_inputs
 from retinue.schema.agent import Budget
 from retinue.schema.completion import Completion
 from retinue.schema.errors import UsageError
-from support.scripted import Setup, call, complete
+from support.scripted import PROGRAM, Setup, call, complete
 
 
 @pytest.mark.spec("API-02", "RUN-14")
@@ -44,6 +46,31 @@ def test_wrong_usage_is_exit_2_and_any_other_failure_exit_1(scripted: Setup) -> 
     assert "say what the agent should do" in scripted.retinue("run", "worker", code=2).stderr
     assert "not NAME=VALUE" in scripted.retinue("run", "worker", "go", "--input", "x", code=2).stderr
     assert "did you mean worker?" in scripted.retinue("run", "wroker", code=1).stderr
+
+
+@pytest.mark.spec("API-02")
+def test_a_provider_that_is_configured_wrongly_ends_the_run_and_says_why(scripted: Setup) -> None:
+    scripted.agent("worker", says=["Yes."])
+    (scripted.home / "script.json").write_text('{"rules": [{"answer": "no when"}]}')
+
+    ran = scripted.retinue("run", "worker", "go", code=4)
+
+    assert "not a script" in ran.stderr
+
+
+@pytest.mark.spec("API-02", "DEF-11")
+def test_text_that_is_no_utf_8_and_files_that_are_closed_end_no_run(scripted: Setup) -> None:
+    scripted.agent("echo", always="<{{message}}>")
+    program = shlex.join([*PROGRAM, "run", "echo"])
+
+    def shell(line: str) -> bytes:
+        return subprocess.run(["bash", "-c", line], cwd=scripted.project, capture_output=True, check=True).stdout
+
+    assert shell(f"printf 'a\\xffb' | {program} -") == "<a\N{REPLACEMENT CHARACTER}b>\n".encode()
+    assert shell(f"{program} \"$(printf 'a\\xffb')\"") == "<a\N{REPLACEMENT CHARACTER}b>\n".encode()
+    assert shell(f"{program} hello <&-") == b"<hello>\n"
+    assert shell(f"{program} hello 2>&-") == b"<hello>\n"
+    assert shell(f"{program} hello >&-") == b""
 
 
 @pytest.mark.spec("API-02", "DEF-11")

@@ -50,7 +50,7 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         asked = [candidates(work, "a")[0].model]
         if definition.side_b is not None:
             asked.append(candidates(work, "b")[0].model)
-    except ModelError as error:
+    except (ModelError, SettingsError) as error:  # no model, or a provider that is configured wrongly
         work.record(event)
         return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
     event = msgspec.structs.replace(event, model=asked[0].name)
