@@ -21,6 +21,7 @@ from retinue.storage.sqlite import SqliteStore
 from retinue.testing.harness import log_of, scripted_app
 from retinue.tools.function import tool
 from support.agents import add, agent
+from support.mcp import settings, stub
 from support.opening import OpenApp
 
 OnCommit = Callable[[Commit], Awaitable[None]]
@@ -211,3 +212,29 @@ async def test_a_thread_whose_commit_failed_for_once_is_given_back_and_driven_ag
                 await app.engine.wait(thread)
             completion = await app.engine.wait(thread)
     assert completion.result == "hi"
+
+
+@pytest.mark.spec("TOOL-06")
+async def test_a_server_that_is_not_configured_any_more_ends_a_run_that_had_begun_with_a_clear_word(
+    tmp_path: Path,
+) -> None:
+    definition = agent("calc", mcp_servers=("stub",))
+    script = [call("request_user_input", prompt="Go on?"), Say(text="done")]
+    async with scripted_app(
+        tmp_path, script, agents=[definition], settings=settings(tmp_path, {"stub": stub()})
+    ) as app:
+        thread = await app.start("calc", "go")
+        async with asyncio.timeout(20):
+            while not (asked := await app.engine.runtime.store.questions(None)):
+                await app.engine.runtime.store.work(0.05)
+            await app.idle()
+    async with (
+        scripted_app(tmp_path, script, agents=[definition], settings=settings(tmp_path, {})) as app,
+        asyncio.timeout(10),
+    ):
+        await app.engine.answer(asked[0][1].id, "yes")
+        completion = await app.engine.wait(thread)
+    assert (completion.status, completion.reason) == ("FAILED", "error")
+    assert completion.error is not None
+    assert "stub" in completion.error
+    assert "internal" not in completion.error

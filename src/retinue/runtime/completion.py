@@ -8,6 +8,7 @@ import msgspec
 from retinue.runtime.state import State
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.completion import Completion, Reason, Status
+from retinue.schema.errors import RetinueError
 from retinue.schema.tool import ToolSpec
 
 COMPLETE = "complete_agent_execution"
@@ -27,6 +28,12 @@ class Finish:
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     attachments: tuple[str, ...] = ()
     error: str | None = None
+
+
+def failed(error: RetinueError) -> Finish:
+    """An expected failure ends a run in its own words."""
+    text = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Finish(result="", status="FAILED", reason="error", error=text)
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

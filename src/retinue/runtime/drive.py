@@ -6,7 +6,7 @@ from typing import assert_never
 
 from retinue.ports.store import Claim, Park
 from retinue.runtime.calls import settle_calls
-from retinue.runtime.completion import Finish
+from retinue.runtime.completion import Finish, failed
 from retinue.runtime.deps import Runtime
 from retinue.runtime.ending import complete
 from retinue.runtime.flight import Aborted
@@ -19,7 +19,7 @@ from retinue.runtime.step import ask
 from retinue.runtime.stops import EndTurn, Grace, HandOver
 from retinue.runtime.titles import before_rest
 from retinue.runtime.work import Work, load_work
-from retinue.schema.errors import Fenced, StoreUnavailable
+from retinue.schema.errors import Fenced, SettingsError, StoreUnavailable
 from retinue.schema.events.runs import GraceStarted, RunWaiting, TurnEnded
 
 log = logging.getLogger("retinue.runtime")
@@ -41,6 +41,10 @@ async def run_thread(runtime: Runtime, claim: Claim, attach: Callable[[Work], No
                 parked = await _move(work)
             except Aborted:
                 continue  # a request of a hidden agent was cut; the inbox says why
+            except SettingsError as error:  # a server that the run needs is not configured any more
+                if not work.state.running:
+                    raise
+                complete(work, failed(error))
     except Fenced as fenced:
         log.info("%s", fenced.message)
         await runtime.store.release(claim, runnable_at=work.now)  # nothing happens when another has claimed it

@@ -9,7 +9,7 @@ import msgspec
 
 from retinue.definition.template import Listed, agent_list, render
 from retinue.runtime import children, delegation, environment, ledger, variables
-from retinue.runtime.completion import Finish
+from retinue.runtime.completion import Finish, failed
 from retinue.runtime.history import hooked
 from retinue.runtime.offer import system_prompt, tools_for
 from retinue.runtime.sides import candidates, side_definition
@@ -52,7 +52,7 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
             asked.append(candidates(work, "b")[0].model)
     except (ModelError, SettingsError) as error:  # no model, or a provider that is configured wrongly
         work.record(event)
-        return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
+        return failed(error)
     event = msgspec.structs.replace(event, model=asked[0].name)
     if state.runs == 0 and definition.hooks:
         await hooked(work, definition.hooks, "after_thread_created", state.thread)
@@ -61,7 +61,7 @@ async def start_run(work: Work, *, goes_on: bool = False) -> Finish | None:
         await tools_for(work, "a")
     except SettingsError as error:  # it names a server that nobody configured
         work.record(*([] if work.state.running else [event]))
-        return Finish(result="", status="FAILED", reason="error", error=_with_hint(error))
+        return failed(error)
     unpriced = [model for model in asked if model.price(Usage(input=1000, output=1000)) is None]
     if unpriced and ledger.cost_capped(state.thread):
         return ledger.unpriced(unpriced[0].name)
@@ -111,10 +111,6 @@ async def _start_one(work: Work, config: Subagent, hints: Immediate, call: CallI
         variables.request(work, wanted, missing)
         return
     await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
-
-
-def _with_hint(error: RetinueError) -> str:
-    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:
