@@ -43,10 +43,13 @@ def tools(effects: Path) -> list[Tool]:
     return [look, put, pay]
 
 
-USED = Usage(input=300, output=100)
-"""What every request takes."""
-CAP = 22_000
-"""Tokens for the first and the last request of `broke` and about three of its ten children, set aside at once."""
+CAP = 18_500
+"""Tokens for the first and the last request of `broke` and about three of its ten children."""
+
+
+def used(agent: str) -> Usage:
+    """What a request takes."""
+    return Usage(input=2500, output=1000) if agent == "poor" else Usage(input=300, output=100)
 
 
 def _calls(*calls: tuple[str, dict[str, object]]) -> Say:
@@ -125,7 +128,7 @@ def script(requests: Path) -> Callable[[ScriptedRequest], Say]:
         with requests.open("a") as file:
             file.write(f"{request.agent}\n")
         say = _SCRIPTS.get(request.agent, tree)(request)
-        return Say(text=say.text, calls=say.calls, usage=USED)
+        return Say(text=say.text, calls=say.calls, usage=used(request.agent))
 
     return answer
 

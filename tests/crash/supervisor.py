@@ -119,7 +119,7 @@ async def facts(engine: Engine, folder: Path, result: object, commits: int) -> L
         effects=effects.read_text().splitlines() if effects.exists() else [],
         asked=asked,
         reserved=sum(a.reserved_tokens for a in accounts),
-        sent=len(requests.read_text().splitlines()),
+        sent=sum(scenario.used(agent).total for agent in requests.read_text().splitlines()),
         spent=next(a.spent_tokens for a in accounts if a.parent is None),
         exceeded=any(a.caps.tokens is not None and a.spent_tokens > a.caps.tokens for a in accounts),
         acknowledged=(folder / "acknowledged").exists(),

@@ -22,7 +22,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     asked: int = 0
     reserved: int = 0
     sent: int = 0
-    """Requests that reached the model, over all lives."""
+    """Tokens of the requests that reached the model, over all lives."""
     spent: int = 0
     """Tokens on the account of the root."""
     exceeded: bool = False

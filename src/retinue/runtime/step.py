@@ -59,7 +59,7 @@ def _candidate(work: Work, side: SideName) -> Candidate | Finish:
 async def _announce(
     work: Work, side: SideName, choice: Candidate, context: Context, request: Request
 ) -> Finish | Wait | None:
-    """Write `model.asked` with its reservation, which the budget may not allow, or not while others hold so much of it."""
+    """Write `model.asked` with its reservation, which the budget may not allow, or not yet."""
     run, state = work.state.run, work.state
     assert run is not None
     model, held = choice.model, None
