@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,6 @@ AGENT = "---\nname: a\n---\nbody\n"
 
 @pytest.fixture
 def environ() -> dict[str, str]:
-    import os
 
     return {"PATH": os.environ["PATH"]}
 
@@ -377,8 +377,10 @@ async def test_a_tree_of_endless_names_is_stopped(local_repo: Callable[[str], Re
     one = mirror(str(repo.path), limits=Limits(output=1 << 20))
     commit = (await one.fetch(1.0)).commit
 
+    opened = set(Path("/dev/fd").iterdir())
     with pytest.raises(GitError, match="printed more than"):
         await one.tree(commit)
+    assert set(Path("/dev/fd").iterdir()) <= opened
 
 
 async def test_progress_is_told(http: HttpServer, mirror: Make) -> None:

@@ -56,21 +56,22 @@ class Git:
             GitError: It failed, took too long or printed too much; its whole process group is gone.
         """
         process = await self._start(args)
-        assert process.stdout is not None and process.stderr is not None
         _limit_files(process.pid, self._limits.pack)
         try:
             async with asyncio.timeout(self._limits.timeout):
                 out, err = await asyncio.gather(
-                    self._read(process.stdout), self._read(process.stderr, progress and _reporter(progress))
+                    self._read(process, process.stdout),
+                    self._read(process, process.stderr, progress and _reporter(progress)),
                 )
                 code = await process.wait()
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            _kill(process)
+            await process.communicate()
             if isinstance(error, TimeoutError):
                 raise GitError(f"git {args[0]} took longer than {self._limits.timeout:g} s and was stopped") from None
             raise
+        if out is None or err is None:
+            raise GitError(f"git {args[0]} printed more than {self._limits.output} bytes and was stopped")
         if code:
             raise self._failure(args[0], code, err)
         return out
@@ -121,17 +122,25 @@ class Git:
         except FileNotFoundError:
             raise GitError("the git program is not installed", hint="install git 2.31 or later") from None
 
-    async def _read(self, stream: asyncio.StreamReader, heard: Callable[[bytes], None] | None = None) -> bytes:
+    async def _read(
+        self,
+        process: asyncio.subprocess.Process,
+        stream: asyncio.StreamReader | None,
+        heard: Callable[[bytes], None] | None = None,
+    ) -> bytes | None:
+        """All of a stream; None when it is too much. It is read to its end either way: else the pipe stays open."""
+        assert stream is not None
         chunks: list[bytes] = []
         size = 0
         while chunk := await stream.read(1 << 18):
             size += len(chunk)
             if size > self._limits.output:
-                raise GitError(f"git printed more than {self._limits.output} bytes and was stopped")
+                _kill(process)
+                continue
             chunks.append(chunk)
             if heard:
                 heard(chunk)
-        return b"".join(chunks)
+        return b"".join(chunks) if size <= self._limits.output else None
 
     def _failure(self, command: str, code: int, stderr: bytes) -> GitError:
         text = stderr.decode("utf-8", "replace")
@@ -263,6 +272,13 @@ def _ssh(config: RepositoryConfig, folder: Path) -> str:
         key = str(Path(config.ssh_key_path).expanduser())
         command += ["-o", "IdentitiesOnly=yes", "-i", key.replace("%", "%%")]
     return shlex.join(command)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """With whatever it started."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _limit_files(pid: int, size: int) -> None:
