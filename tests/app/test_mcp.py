@@ -108,6 +108,18 @@ async def test_a_server_in_the_sandbox_without_a_network_sends_nothing_out_unles
     assert [outcome.status for outcome in results] == ["ok", second]
 
 
+@pytest.mark.spec("TOOL-06", "DEF-03")
+async def test_an_agent_that_names_no_server_has_none_and_one_that_is_silent_has_those_configured(
+    tmp_path: Path,
+) -> None:
+    script = [call("mcp_stub_echo", text="hi"), Say(text="done")] * 2
+    none, silent = agent("none", "mcp_*", mcp_servers=()), agent("silent", "mcp_*")
+    async with opened(tmp_path, script, {"stub": stub()}, none, silent) as app:
+        texts = [(await outcomes(app, (await app.run(id, "go")).thread))[0].text for id in ("none", "silent")]
+
+    assert "mcp_stub_echo" in texts[0] and texts[1] == "hi"
+
+
 @pytest.mark.spec("TOOL-06")
 async def test_a_server_that_nobody_configured_ends_the_run_with_a_clear_word(tmp_path: Path) -> None:
     async with opened(tmp_path, [Say(text="never")], {"stub": stub()}, agent("a", mcp_servers=("stubb",))) as app:

@@ -92,6 +92,10 @@ def agent(front: str, body: str = "Do it.") -> AgentDefinition:
         ("allowed_commands: []", "allowed_commands", ()),
         ("mcpServers: [a, b]", "mcp_servers", ("a", "b")),
         ("mcpServers: a, b", "mcp_servers", ("a", "b")),
+        ("mcpServers: []", "mcp_servers", ()),
+        ("mcpServers:", "mcp_servers", ()),
+        ("mcpServers: {a: {command: x, disabled: true}}", "mcp_servers", ()),
+        ("name: a", "mcp_servers", None),
         (
             "mcp-servers: {a: {type: local, command: npx, args: [x], tools: ['*']}}",
             "inline_mcp_servers",

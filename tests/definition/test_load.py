@@ -228,3 +228,42 @@ def test_the_hash_is_that_of_the_bytes() -> None:
 
 def test_a_body_with_a_control_character_is_warned_of() -> None:
     assert codes(load("description: d", "a\x1bb")) == ["control-in-body"]
+
+
+@pytest.mark.spec("DEF-08", "DEF-09")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('max_steps: "1000000000000000000000000000000"', "bad-value"),
+        ("max_steps: 1000000000000000000000000000000", "bad-value"),
+        ("order: 1e30", "foreign-value"),
+        ("order: 999999999999999999", "foreign-value"),
+        ("timeout: 99999999999999999999d", "bad-value"),
+        ("inputs: {a: {type: integer, default: 99999999999999999999}}", "bad-value"),
+    ],
+)
+def test_a_number_that_nothing_can_keep_is_a_problem_with_its_line(line: str, code: str) -> None:
+    loaded = load_text(f"---\ndescription: d\n{line}\n---\nBody", file="a.md")
+
+    assert [(p.code, p.line) for p in loaded.problems] == [(code, 3)]
+    if loaded.definition is not None:
+        msgspec.json.encode(loaded.definition)
+
+
+@pytest.mark.spec("DEF-08", "DEF-12")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_steps": 10**30},
+        {"order": 10**400},
+        {"options": {"a": 10**30}},
+        {"x-a": [float("nan")]},
+        {"name": "\ud800"},
+    ],
+)
+def test_fields_that_nothing_can_keep_are_a_problem_that_names_the_key(fields: dict[str, object]) -> None:
+    loaded = load_fields({"name": "n", "description": "d", **fields}, file="c", prompt="p")
+
+    assert loaded.definition is None
+    assert [p.code for p in loaded.problems] == ["bad-value"]
+    assert next(iter(fields)) in loaded.problems[0].message

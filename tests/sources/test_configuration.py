@@ -43,6 +43,15 @@ async def test_s3s_custom_agent_loads_as_printed() -> None:
     )
 
 
+@pytest.mark.spec("DEF-08", "REG-13")
+async def test_a_number_that_nothing_can_keep_spoils_its_own_agent_only() -> None:
+    agents = [{**S3_AGENT, "MaxIterations": 10**30}, {**S3_AGENT, "Slug": "other"}]
+    entries = (await ConfigurationSource([ConfiguredAgents(file="f", agents=agents, trusted=True)]).load(None)).entries
+
+    assert [p.code for p in entries[AgentId("custom-coder")].problems] == ["bad-value"]
+    assert entries[AgentId("other")].definition is not None
+
+
 @pytest.mark.spec("REG-01", "REG-13")
 async def test_the_stronger_file_wins_and_each_file_has_its_own_trust() -> None:
     project = ConfiguredAgents(

@@ -70,6 +70,7 @@ async def test_all_that_is_wrong_is_told_at_once_and_nothing_is_written(agents: 
         "ProviderId is required",
         "ModelId is required",
         "MaxIterations must be at least 1",
+        "the agent has no system prompt: write it below the frontmatter, or as system_prompt",
     ]
     assert await agents.all() == []
 
@@ -78,6 +79,14 @@ async def test_all_that_is_wrong_is_told_at_once_and_nothing_is_written(agents: 
 async def test_what_a_file_may_not_say_a_row_may_not_either(agents: CustomAgents) -> None:
     with pytest.raises(DefinitionError, match="tools"):
         await agents.create({**FIELDS, "Tools": True})
+
+
+@pytest.mark.spec("REG-09")
+async def test_checks_of_rows_and_of_values_are_told_at_once(agents: CustomAgents) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        await agents.create({**FIELDS, "Slug": "No Slug", "MaxIterations": 10**30, "Tools": True, "temperature": 9})
+
+    assert len(caught.value.problems) == 4
 
 
 @pytest.mark.spec("REG-09")

@@ -74,7 +74,8 @@ class Mcp:
             SettingsError: nobody configured a server that the definition names.
         """
         configured = self._settings.mcp_servers
-        unknown = [name for name in agent.mcp_servers if name not in configured]
+        named = agent.mcp_servers or ()
+        unknown = [name for name in named if name not in configured]
         if unknown:
             near = near_names(unknown[0], configured, limit=1)
             known = f"configured are {', '.join(sorted(configured))}" if configured else "none is configured"
@@ -82,8 +83,8 @@ class Mcp:
                 f"{agent.id} names the MCP server {unknown[0]!r}, and {known}",
                 hint=f"did you mean {near[0]!r}?" if near else "add it to mcp_servers of the settings",
             )
-        if agent.mcp_servers or agent.inline_mcp_servers:
-            return {**{name: configured[name] for name in agent.mcp_servers}, **agent.inline_mcp_servers}
+        if agent.mcp_servers is not None or agent.inline_mcp_servers:
+            return {**{name: configured[name] for name in named}, **agent.inline_mcp_servers}
         return {name: server for name, server in configured.items() if _admits(agent.tools, prefix(name))}
 
     def config(self, name: str, server: McpServer, workspace: str, sandbox: SandboxMode = "auto") -> ServerConfig:

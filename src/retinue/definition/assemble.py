@@ -183,7 +183,7 @@ def _set_prompt(given: Given, body: Body, fields: dict[str, object], report: Rep
     side = fields.get("side_a")
     has_prompt = bool(fields["prompt"]) or (isinstance(side, Side) and side.prompt is not None)
     if not has_prompt and fields.get("kind") != "remote":
-        message = "the agent has no system prompt: write it below the frontmatter"
+        message = "the agent has no system prompt: write it below the frontmatter, or as system_prompt"
         report.add("missing-prompt", body.line, 1, message)
     prompt = body if system is None else Body(system, given.places["system_prompt"][0])
     if "{{" in prompt.text:

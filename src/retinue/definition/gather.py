@@ -15,8 +15,10 @@ from retinue.definition.node import Fields, Node, Plain, Scalar, joined_words, p
 from retinue.definition.values import Bad, Kept, Key, Kind, did_you_mean, folded, found_and_wanted
 
 _NOT_A_WORD = re.compile(r"[^\w-]")
-_READ_EMPTY = {"tools", "allowed_tools", "disallowed_tools", "allowed_commands", "allowed_agents", "permissions"}
-"""Keys for which no value is a value: no tools, no commands, or an error."""
+_READ_EMPTY = frozenset(
+    ["tools", "allowed_tools", "disallowed_tools", "allowed_commands", "allowed_agents", "mcp_servers", "permissions"]
+)
+"""Keys for which no value is a value: no tools, no commands, no servers, or an error."""
 
 
 class Given(msgspec.Struct):

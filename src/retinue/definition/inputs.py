@@ -7,7 +7,18 @@ import msgspec
 
 from retinue.definition.codes import Report
 from retinue.definition.node import Fields, Items, Node, Scalar, from_python, is_collection, plain
-from retinue.definition.values import Bad, Kept, Kind, did_you_mean, fields_of, flag_of, folded, number_of, text_of
+from retinue.definition.values import (
+    LARGEST,
+    Bad,
+    Kept,
+    Kind,
+    did_you_mean,
+    fields_of,
+    flag_of,
+    folded,
+    number_of,
+    text_of,
+)
 from retinue.schema.agent import InputSpec, InputType
 from retinue.schema.errors import UsageError
 
@@ -113,7 +124,7 @@ def _item(type: ItemType, value: object) -> object:
                 return flag
         case "number" | "integer":
             number = number_of(node)
-            if number is not None and (type == "number" or number == int(number)):
+            if number is not None and abs(number) <= LARGEST and (type == "number" or number == int(number)):
                 return int(number) if type == "integer" else number
     raise ValueError
 

@@ -16,7 +16,7 @@ from retinue.definition.frontmatter import Parts, decoded_body, split
 from retinue.definition.gather import gather
 from retinue.definition.ids import agent_id
 from retinue.definition.keys import canonical_name, grants_power
-from retinue.definition.node import Fields, Items, Node, from_python
+from retinue.definition.node import Fields, Items, Node, Unfit, from_python
 from retinue.definition.rescue import read_frontmatter
 from retinue.definition.tree import Broken
 from retinue.schema.agent import AgentDefinition, Prompt
@@ -99,8 +99,8 @@ def load_fields(
     report = Report(file, known_tools=known_tools or ())
     try:
         root = from_python(fields)
-    except ValueError as error:
-        report.add("too-deep", 1, 1, str(error))
+    except Unfit as error:
+        report.add(error.code, 1, 1, f"'{error.path[:80]}' is {error}")
         return Loaded(definition=None, problems=report.located())
     given = gather(root if isinstance(root, Fields) else Fields({}, {}), report)
     id = id or _slug(given.text("slug") or given.text("name") or "")

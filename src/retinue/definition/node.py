@@ -39,6 +39,15 @@ class Fields(msgspec.Struct):
     column: int = 1
 
 
+class Unfit(ValueError):
+    """A value of Python that no file could hold, with the code of the problem that it is."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.path = ""
+
+
 Node = Scalar | Items | Fields
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
@@ -50,6 +59,8 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})(\.[0-9]*(?:[eE][-+][0-9]{1,3})?)?")
+_TOO_LARGE = 10**18
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER_START = frozenset("-+0123456789")
 
 
@@ -84,22 +95,34 @@ def plain(node: Node) -> Plain:
 
 
 def from_python(value: object, depth: int = 0) -> Node:
-    """A node for a value of Python, JSON or TOML. Raises ValueError when it nests deeper than a file may."""
+    """A node for a value of Python, JSON or TOML. Raises `Unfit` for what nests too deep or can't be kept."""
     if depth > MAX_DEPTH:
-        raise ValueError(f"values are nested deeper than {MAX_DEPTH}")
+        raise Unfit("too-deep", f"nested deeper than {MAX_DEPTH}")
     if value is None:
         return Scalar(None, "")
     if isinstance(value, bool):
         return Scalar(value, str(value).lower())
     if isinstance(value, int | float):
+        if not abs(value) < _TOO_LARGE:
+            raise Unfit("bad-value", "a number that can't be kept; wanted at most 18 digits")
         return Scalar(value, str(value))
     if is_map(value):
-        fields = {str(key): from_python(inner, depth + 1) for key, inner in value.items()}
+        fields = {str(key): _under(str(key), inner, depth + 1) for key, inner in value.items()}
         return Fields(fields, dict.fromkeys(fields, (1, 1)))
     if is_collection(value):
         return Items([from_python(item, depth + 1) for item in value])
     text = str(value)
+    if _SURROGATE.search(text):
+        raise Unfit("bad-value", f"{text[:40]!r}, with half a character (a surrogate); wanted text in Unicode")
     return Scalar(text, text)
+
+
+def _under(key: str, value: object, depth: int) -> Node:
+    try:
+        return from_python(value, depth)
+    except Unfit as unfit:
+        unfit.path = f"{key}.{unfit.path}" if unfit.path else key
+        raise
 
 
 def shown(node: Node) -> str:

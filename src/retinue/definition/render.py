@@ -82,7 +82,8 @@ def _compiled(definition: AgentDefinition, said: dict[str, object]) -> dict[str,
     only = [list(names) for names in definition.tools.only]
     models = [m for m in (definition.model, *definition.fallback_models) if m is not None]
     inline = msgspec.to_builtins(definition.inline_mcp_servers)
-    servers: object = [*definition.mcp_servers, inline] if inline and definition.mcp_servers else inline
+    names = definition.mcp_servers
+    servers: object = [*names, inline] if inline and names else inline or (list(names) if names is not None else None)
     spawns = spawns_by_default(definition.category, definition.allowed_agents, definition.subagents)
     return {
         "name": definition.name if "name" in said or definition.name != "agent" else None,
@@ -91,7 +92,7 @@ def _compiled(definition: AgentDefinition, said: dict[str, object]) -> dict[str,
         "tools": only[0] if only else None,
         "allowed_tools": only[1] if len(only) > 1 else None,
         "disallowed_tools": list(definition.tools.denied) or None,
-        "mcp_servers": servers or list(definition.mcp_servers) or None,
+        "mcp_servers": servers,
         "can_spawn_subagents": definition.can_spawn_subagents
         if "can_spawn_subagents" in said or definition.can_spawn_subagents != spawns
         else None,

@@ -289,7 +289,7 @@ def _read_servers(node: Node, report: Report) -> object:
     """A list names servers that the operator configured; a map defines them here."""
     match node:
         case Scalar():
-            return Servers(texts_of(node))
+            return Servers(texts_of(node, "a list of configured servers"))
         case Fields():
             return Servers((), _servers(node, report))
         case Items():

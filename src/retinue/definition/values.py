@@ -96,6 +96,10 @@ def did_you_mean(key: str, names: tuple[str, ...]) -> str | None:
     return f"did you mean '{near[0]}'?" if near else None
 
 
+LARGEST = 2**53 - 1
+"""Of whole numbers: every reader of JSON keeps them exact up to here."""
+
+
 def number_of(node: Node) -> float | int | None:
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or node.value is None:
         return None
@@ -192,6 +196,8 @@ def number(low: float | None = None, high: float | None = None, *, whole: bool =
         value = number_of(node)
         if value is None or (whole and value != int(value)):
             raise Bad(wanted, node)
+        if whole and abs(value) > LARGEST:
+            raise Bad(f"{wanted}, at most {LARGEST}", node)
         if (low is not None and value < low) or (high is not None and value > high):
             raise Bad(wanted, node)
         return int(value) if whole else float(value)
@@ -221,10 +227,11 @@ def choice(*values: str, also: Mapping[str, str] | None = None) -> Kind:
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:\.\d+)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 3650 * 86400.0
 
 
 def seconds_of(node: Node, unit: float = 1.0) -> float:
-    wanted = "a duration like 90s, 5m or 1h"
+    wanted = "a duration like 90s, 5m or 1h, at most 3650d"
     value = number_of(node)
     if value is None and isinstance(node, Scalar) and isinstance(node.value, str):
         text = node.value.strip()
@@ -233,7 +240,7 @@ def seconds_of(node: Node, unit: float = 1.0) -> float:
         elif (parts := _DURATION.findall(text)) and not _DURATION.sub("", text).strip():
             spans = (float(n) * _UNITS["ms" if u.lower() == "ms" else u[0].lower()] for n, u in parts)
             value, unit = sum(spans), 1.0
-    if value is None or value <= 0:
+    if value is None or not 0 < value * unit <= _LONGEST:
         raise Bad(wanted, node)
     return float(value * unit)
 

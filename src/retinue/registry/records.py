@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from retinue.definition.keys import find
-from retinue.definition.values import folded
+from retinue.definition.values import LARGEST, folded
 from retinue.ports.records import AgentRecord
 
 _OURS = frozenset({"id", "isbuiltin", "createdat", "updatedat"})
@@ -28,6 +28,10 @@ def canonical_fields(fields: Mapping[str, object]) -> dict[str, object]:
             continue  # S3: an empty list means all, which for us is no list
         canonical[_canonical(key)] = value
     return canonical
+
+
+CHECKED = frozenset({"slug", "max_steps"})
+"""Keys of which `check` alone says what is wrong."""
 
 
 def check(
@@ -55,6 +59,8 @@ def check(
     steps = fields.get("max_steps", 1)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         errors.append("MaxIterations must be at least 1")
+    elif steps > LARGEST:
+        errors.append(f"MaxIterations must be at most {LARGEST}")
     if slug and taken.get(slug, id) != id:
         errors.append(f"Slug '{slug}' is already in use")
     elif slug in builtin and not override:

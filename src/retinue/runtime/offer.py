@@ -57,7 +57,7 @@ def _granted(work: Work, definition: AgentDefinition) -> AgentDefinition:
     """The servers that a definition brings along are started for trusted sources only; for others they are names."""
     if work.state.pin.trusted or not definition.inline_mcp_servers:
         return definition
-    names = (*definition.mcp_servers, *definition.inline_mcp_servers)
+    names = (*(definition.mcp_servers or ()), *definition.inline_mcp_servers)
     return msgspec.structs.replace(definition, mcp_servers=names, inline_mcp_servers={})
 
 

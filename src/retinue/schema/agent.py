@@ -234,7 +234,8 @@ class AgentDefinition(_Value, frozen=True, kw_only=True):
     tools: ToolFilter = ToolFilter()
     tool_overrides: Mapping[str, ToolOverride] = {}
     allowed_commands: tuple[str, ...] | None = None
-    mcp_servers: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] | None = None
+    """None: those the operator configured, as far as `tools` admits them; empty: none."""
     inline_mcp_servers: Mapping[str, McpServer] = {}
     permissions: Permissions = Permissions()
     sandbox: SandboxMode = "auto"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from retinue.definition.load import load_fields
 from retinue.ports.records import AgentRecord, AgentRecords
 from retinue.ports.source import Snapshot
-from retinue.registry.records import canonical_fields, changed_record, check, new_record
+from retinue.registry.records import CHECKED, canonical_fields, changed_record, check, new_record
 from retinue.schema.errors import AgentNotFound, DefinitionError, Denied, RetinueError
 from retinue.schema.ids import DEFAULT_TENANT, AgentId, Tenant
 from retinue.schema.problem import Problem
@@ -104,9 +104,9 @@ class CustomAgents:
         errors = check(record.fields, taken=taken, builtin=self._builtin, id=record.id, override=record.override)
         location = f"database:{record.slug or record.id}"
         problems = [Problem(code="bad-record", severity="error", message=e, file=location) for e in errors]
-        if not problems:
-            loaded = load_fields(record.fields, file=location, id=AgentId(record.slug))
-            problems = [p for p in loaded.problems if p.severity == "error"]
+        others = {key: value for key, value in record.fields.items() if key not in CHECKED}
+        loaded = load_fields(others, file=location, id=AgentId(record.slug))
+        problems += [p for p in loaded.problems if p.severity == "error" and p.code != "no-id"]
         if problems:
             said = "; ".join(p.message for p in problems)
             raise DefinitionError(f"invalid agent: {said}", problems)

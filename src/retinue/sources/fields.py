@@ -1,9 +1,6 @@
 """Turns fields that are no file (configuration, rows, Python) into entries."""
 
 from collections.abc import Mapping
-from hashlib import sha256
-
-import msgspec
 
 from retinue.definition.load import load_fields
 from retinue.ports.source import Entry
@@ -13,14 +10,13 @@ from retinue.schema.ids import AgentId
 
 def fields_entry(fields: Mapping[str, object], *, location: str, id: str, trusted: bool = True) -> Entry:
     """One agent in S3's or our spelling; `id` is its address when the fields are broken, too."""
-    canonical = canonical_fields(fields)
-    loaded = load_fields(canonical, file=location, id=AgentId(id))
+    loaded = load_fields(canonical_fields(fields), file=location, id=AgentId(id))
     return Entry(
         id=AgentId(id),
         definition=loaded.definition,
         problems=loaded.problems,
         location=location,
-        hash=sha256(msgspec.json.encode(canonical, order="sorted")).hexdigest(),
+        hash=loaded.definition.hash if loaded.definition is not None else "",
         trusted=trusted,
     )
 
