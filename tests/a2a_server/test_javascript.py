@@ -33,11 +33,18 @@ def sdk() -> Path:
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_the_javascript_sdk_sends_and_streams(sdk: Path, binding: str) -> None:
+async def test_the_javascript_sdk_sends_streams_answers_lists_and_cancels(sdk: Path, binding: str) -> None:
     program = str(Path(__file__).with_name("client.mjs"))
     async with asyncio.timeout(60), a2a_compat() as url:
         node = await asyncio.create_subprocess_exec("node", program, url, binding, cwd=sdk, stdout=-1)
         out, _ = await node.communicate()
     answer = msgspec.json.decode(out, type=dict[str, object])
-    assert "Hello from TCK" in str(answer["sent"])
-    assert answer["kinds"] == ["task", "statusUpdate", "artifactUpdate", "statusUpdate"]
+    assert "Hello from TCK" in str(answer.pop("sent"))
+    assert answer == {
+        "kinds": ["task", "statusUpdate", "artifactUpdate", "statusUpdate"],
+        "alone": ["message"],
+        "heard": ["task", "statusUpdate", "artifactUpdate", "statusUpdate"],
+        "state": [3, 5],
+        "total": 1,
+        "refused": ["TaskNotFoundError", "TaskNotCancelableError", "UnsupportedOperationError"],
+    }

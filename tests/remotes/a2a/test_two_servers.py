@@ -52,8 +52,15 @@ class Two:
                 except httpx.TransportError:
                     await asyncio.sleep(0.1)
 
+    async def until(self, which: int, path: str, words: str, headers: dict[str, str] = HEADERS) -> dict[str, object]:
+        """Asks until the answer holds the words."""
+        found: dict[str, object] = {}
+        while words not in str(found):
+            await asyncio.sleep(0.05)
+            found = await self.get(which, path, headers)
+        return found
+
     async def begin(self, which: int) -> str:
-        await self.get(which, "/.well-known/agent-card.json")
         async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
             url = f"http://127.0.0.1:{self.ports[which]}/a2a/boss/message:send"
             body = {"message": SAID, "configuration": {"returnImmediately": True}}
@@ -70,24 +77,24 @@ async def two_servers(folder: Path) -> AsyncGenerator[Two]:
         await two.close()
 
 
-@pytest.mark.parametrize("killed", [0, 1], ids=["caller", "called"])
-async def test_the_caller_gets_its_result_although_one_is_killed(tmp_path: Path, killed: int) -> None:
+@pytest.mark.parametrize("killed", [0, 1])
+async def test_both_get_the_others_result_although_one_is_killed(tmp_path: Path, killed: int) -> None:
+    """Each is the caller of one task and the called one of another when it is killed."""
     async with asyncio.timeout(50), two_servers(tmp_path) as two:
-        await two.get(1, "/.well-known/agent-card.json")
-        task = await two.begin(0)
-        tasks: object = []
-        while not tasks:  # until the other one works on it
-            await asyncio.sleep(0.05)
-            tasks = (await two.get(1, "/a2a/legal/tasks", PARTNER))["tasks"]
+        for which in (0, 1):
+            await two.get(which, "/.well-known/agent-card.json")
+        tasks = [await two.begin(which) for which in (0, 1)]
+        for which in (0, 1):  # each works for the other
+            await two.until(which, "/a2a/legal/tasks", "TASK_STATE", PARTNER)
         await two.kill(killed)
         await two.start(killed)
-        found: dict[str, object] = {}
-        while "COMPLETED" not in str(found.get("status")):
-            found = await two.get(0, f"/a2a/boss/tasks/{task}")
-            await asyncio.sleep(0.1)
-        asked = await two.get(1, "/a2a/legal/tasks", PARTNER)
-    assert "It holds." in str(found["artifacts"])
-    assert asked["totalSize"] == 1
+        found = [
+            await two.until(which, f"/a2a/boss/tasks/{task}", "TASK_STATE_COMPLETED")
+            for which, task in enumerate(tasks)
+        ]
+        asked = [await two.get(which, "/a2a/legal/tasks", PARTNER) for which in (0, 1)]
+    assert ["It holds." in str(task["artifacts"]) for task in found] == [True, True]
+    assert [tasks["totalSize"] for tasks in asked] == [1, 1]
 
 
 def _free_ports() -> tuple[int, int]:
