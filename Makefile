@@ -29,9 +29,12 @@ docs: install ## the pages that are generated
 install: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -U pip
-	$(BIN)/pip install -q -e '.[mcp,bridge,serve,fast,telemetry]' --group dev
+	@$(PYTHON) -c 'import sys; sys.version_info < (3, 11) and sys.exit("Retinue needs Python 3.11 or later; try: make PYTHON=python3.12")'
+	@# Debian's python3 makes no environment with pip unless python3-venv is installed; its own pip then puts one in.
+	$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m pip --python $(BIN)/python install -q pip
+	$(BIN)/python -m pip install -q -U pip
+	$(BIN)/python -m pip install -q -e '.[mcp,bridge,serve,fast,telemetry]' --group dev
 	@touch $@
 
 system: ## what the tests need of the system, where we may install it
