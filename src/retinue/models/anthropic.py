@@ -10,6 +10,7 @@ next request of a tool loop must give it back unchanged.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 
@@ -254,6 +255,7 @@ class _Abilities:
     """Takes a tool choice that forces a call."""
 
 
+@cache
 def _abilities(model: str) -> _Abilities:
     match = _VERSION.search(model)
     family, version = (match[1], (int(match[2]), int(match[3] or 0))) if match else ("", (0, 0))

@@ -154,12 +154,11 @@ class WireModel:
 
     async def _ask(self, request: Request, key: str | None, on_delta: OnDelta | None) -> Answer:
         body = self._format.body(request, self._model)
-        url = _joined(self._config.url, self._format.path(self._model, stream=request.stream))
         given = {**self._format.headers(key, self._model), **self._config.headers}
         headers = {name: value for name, value in given.items() if value}
         async with self._limit:
             with await self._transport.post(
-                url, headers=headers, body=body, idle_timeout=self._config.idle_timeout
+                self._urls[request.stream], headers=headers, body=body, idle_timeout=self._config.idle_timeout
             ) as response:
                 if not 200 <= response.status < 300:
                     said = await response.rest(_LARGEST_ERROR)
@@ -183,6 +182,12 @@ class WireModel:
     def _format(self) -> Format:
         renamed = _RENAMED.search(self._config.host) is not None
         return load_format(self._config.format, max_output=self.max_output, renamed=renamed)
+
+    @cached_property
+    def _urls(self) -> Mapping[bool, str]:
+        """Where to send requests, by whether the answer is to stream."""
+        paths = {stream: self._format.path(self._model, stream=stream) for stream in (False, True)}
+        return {stream: _joined(self._config.url, path) for stream, path in paths.items()}
 
     @cached_property
     def _info(self) -> ModelInfo:

@@ -51,7 +51,7 @@ class Splitter:
 
     def finish(self) -> Sequence[bytes]:
         """The last event, when the stream ended without the blank line that ends it."""
-        data = _data(b"".join(self._held))
+        data = _data(b"".join(self._held)) if self._held else None
         self._held = []
         return () if data is None else (data,)
 

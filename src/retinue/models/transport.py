@@ -36,10 +36,10 @@ _FIXED_HEADERS = {
 class Response:
     """An answer whose headers have come; its body is read piece by piece, or what is left of it whole."""
 
-    def __init__(self, response: "aiohttp.ClientResponse", host: str) -> None:
+    def __init__(self, response: "aiohttp.ClientResponse", url: str) -> None:
         self._response = response
         self._content = response.content
-        self._host = host
+        self._url = url
         self._size = 0
         self._quick = 0
         self._time = asyncio.get_running_loop().time
@@ -67,14 +67,14 @@ class Response:
             began = self._time()
             read = await self._content.readany()
         except Exception as error:
-            failure = _failure(self._host, error)
+            failure = _failure(self._url, error)
         else:
             self._size += len(read)
             hurried = self.is_stream and len(read) < _SMALL_READ and self._time() - began < _BREATH
             self._quick = self._quick + 1 if hurried else 0
             if self._size <= LARGEST_ANSWER:
                 return read
-            failure = ModelError(f"the answer of {self._host} is larger than {LARGEST_ANSWER} bytes")
+            failure = ModelError(f"the answer of {host_of(self._url)} is larger than {LARGEST_ANSWER} bytes")
         raise failure
 
     async def _breathe(self) -> None:
@@ -130,9 +130,9 @@ class Transport:
                 proxy=self._proxy,
             )
         except Exception as error:
-            failure = _failure(host_of(url), error)
+            failure = _failure(url, error)
         else:
-            return Response(response, host_of(url))
+            return Response(response, url)
         raise failure
 
     async def close(self) -> None:
@@ -163,10 +163,11 @@ class Transport:
         return self._session
 
 
-def _failure(host: str, error: Exception) -> ModelError:
+def _failure(url: str, error: Exception) -> ModelError:
     """Raised outside the handler of `error`, which may hold the request's headers and so the key."""
     import aiohttp
 
+    host = host_of(url)
     match error:
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return ModelError(f"{host!r} is not a place that requests can be sent to", hint="check base_url")
