@@ -18,7 +18,7 @@ from retinue.schema.events.runs import RunCompleted
 from retinue.schema.events.steps import ModelAsked
 from retinue.schema.events.threads import ThreadTerminated
 from retinue.schema.events.union import AnyEvent
-from retinue.schema.ids import ThreadId
+from retinue.schema.ids import DEFAULT_TENANT, ThreadId
 from support.a2a import a2a_server, agent
 
 pytestmark = pytest.mark.spec("REG-10")
@@ -109,6 +109,26 @@ async def test_input_required_is_a_question_and_its_answer_goes_to_the_same_task
             tasks = await (await far.client("legal")).list_tasks(ListTasksRequest())
     assert child.result == "By Norwegian law: fine."
     assert tasks.total_size == 1
+
+
+async def test_auth_required_is_a_question_and_its_answer_takes_what_came_of_the_task_meanwhile(tmp_path: Path) -> None:
+    script = [CallTool("bash", {"command": "curl https://example.com"}), "Not allowed, then."]
+    async with a2a_server(tmp_path / "far", script, agent("legal")) as far:
+        near_agents, allow = (boss(), partner(far.port)), (f"127.0.0.1:{far.port}",)
+        async with a2a_server(tmp_path / "near", {"boss": [CALL, "Heard."]}, *near_agents, allow=allow) as near:
+            thread = await near.app.start("boss", "go")
+            async with asyncio.timeout(20):
+                async for item in near.app.engine.follow(thread, tree=True):
+                    if isinstance(item, Happened) and isinstance(item.event, QuestionAsked):
+                        assert "the operator of this agent gives" in item.event.prompt
+                        ended = happens(far.app, RunCompleted)
+                        ((_, asked),) = await far.app.engine.runtime.store.questions(DEFAULT_TENANT)
+                        await far.app.engine.answer(asked.id, "no", scope="deny")
+                        await ended.wait()
+                        await near.app.engine.answer(item.event.id, "go on")
+                        break
+            child = await outcome(near.app, thread)
+    assert child.result == "Not allowed, then."
 
 
 async def test_cancel_travels(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ PATIENCE = 120.0
 """Seconds that a remote may be unreachable in the middle of a task."""
 _POLL = 1.0
 _GOES_ON = frozenset({TaskState.TASK_STATE_UNSPECIFIED, TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
+ASKING = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 
 
 class Exchange:
@@ -66,10 +67,12 @@ class Exchange:
             pause = min(pause * 2, 5.0)
 
     async def known(self, held: Connection, message: Message) -> Task | None:
-        """The task that this message belongs to, if the remote has it already."""
+        """The task that this message belongs to, if the remote has it already, or needs no answer any more."""
         try:
             if message.task_id:
                 tasks = [await held.client.get_task(GetTaskRequest(id=message.task_id))]
+                if tasks[0].status.state not in _GOES_ON | ASKING:
+                    return tasks[0]
             else:
                 wanted = ListTasksRequest(context_id=message.context_id)
                 tasks = list((await held.client.list_tasks(wanted)).tasks)

@@ -21,7 +21,7 @@ from google.protobuf.json_format import MessageToDict
 
 from retinue.ports.model import Answer, Delta, Fragment, Head, OnDelta, Request
 from retinue.remotes.a2a.connection import Connections
-from retinue.remotes.a2a.exchange import Exchange, Sent
+from retinue.remotes.a2a.exchange import ASKING, Exchange, Sent
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.completion import Usage
 from retinue.schema.errors import ModelError, RetinueError
@@ -32,7 +32,6 @@ FORMAT = "a2a"
 COMPLETE = "complete_agent_execution"
 ASK = "request_user_input"
 _SUCCESS = TaskState.TASK_STATE_COMPLETED
-_ASKING = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 _INLINE = 20_000
 _CANCEL_SECONDS = 15.0
 
@@ -118,7 +117,7 @@ class RemoteModel:
         if isinstance(got, Message):
             kept = Kept(context=got.context_id or kept.context)
             return self._end(kept, _text(got.parts) or "(an empty message)", "SUCCESS", tools)
-        kept = Kept(context=got.context_id or kept.context, task=got.id, open=got.status.state in _ASKING)
+        kept = Kept(context=got.context_id or kept.context, task=got.id, open=got.status.state in ASKING)
         said = _text(got.status.message.parts)
         if kept.open:
             return self._call(
