@@ -7,7 +7,6 @@ the end of its own run.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -20,6 +19,7 @@ from retinue.runtime import attachments, environment, ledger
 from retinue.runtime.history import hooked
 from retinue.runtime.sides import candidates
 from retinue.runtime.state import CallState, ChildState
+from retinue.runtime.stops import plain
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.agent import Budget, SandboxMode, Subagent
@@ -39,23 +39,20 @@ _STOPS = frozenset({"aborted", "terminated"})
 FAILURE = "Subagent (reference: {reference}) has reported a failure:\n\n{text}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Everything that starting a child needs; the delegation tools only differ in how they fill it."""
+class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What starting a child needs beside whom; the delegation tools only differ in how they fill it."""
 
-    pin: Pin
     text: str
-    call: CallId
-    name: str
+    call: CallId = CallId("")
+    name: str = ""
+    """The agent's own when empty."""
     title: str | None = None
     description: str = ""
-    inputs: Mapping[str, object] = field(default_factory=dict[str, object])
+    inputs: Mapping[str, object] = {}
     attachments: tuple[str, ...] = ()
     config: Subagent | None = None
     blocking: bool = True
     immediate: bool = False
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Scoped variables for this child alone, sealed."""
 
 
 def refused(work: Work, pin: Pin, config: Subagent | None) -> str | None:
@@ -90,13 +87,18 @@ def _runs(child: ChildState) -> bool:
     return not child.done and child.status not in ("queued", "terminated")
 
 
-async def start(work: Work, wanted: Start) -> ThreadId:
-    """Stage the child and the parent's event about it; both become durable in one commit."""
+async def start(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str]) -> ThreadId:
+    """Stage the child and the parent's event about it; both become durable in one commit.
+
+    Args:
+        env: Scoped variables for this child alone, sealed.
+    """
     reference, now = child_id(wanted.call), work.now
+    name = wanted.name or pin.definition.name
     running = sum(map(_runs, work.state.children.values()))
     queued = running >= work.runtime.tuning.children_at_once
     files, copied = attachments.send(work, wanted.attachments, reference)
-    events: list[AnyEvent] = [_thread_started(work, wanted, reference)]
+    events: list[AnyEvent] = [_thread_started(work, pin, msgspec.structs.replace(wanted, name=name), env, reference)]
     events += [TaintMarked(at=now, label=label, origin="caller") for label in _taints(work)]
     said = inbox.Message(
         parts=(Text(text=wanted.text + attachments.listed(copied)),),
@@ -104,14 +106,14 @@ async def start(work: Work, wanted: Start) -> ThreadId:
         inputs=wanted.inputs,
         files=tuple(files),
     )
-    budget = wanted.pin.definition.budget
+    budget = pin.definition.budget
     work.spawn(
         NewThread(
             id=reference,
             tenant=Tenant(work.state.thread.tenant),
             root=work.state.thread.path[0].thread if work.state.thread.path else work.thread,
             parent=work.thread,
-            agent=wanted.pin.definition.id,
+            agent=pin.definition.id,
             created_at=now,
             events=tuple(encode(e) for e in events),
             inbox=(InboxEntry(id=f"{wanted.call}:first", kind="message", data=msgspec.json.encode(said), at=now),),
@@ -126,15 +128,15 @@ async def start(work: Work, wanted: Start) -> ThreadId:
             at=now,
             reference=reference,
             call=wanted.call,
-            agent=wanted.pin.definition.id,
-            name=wanted.name,
+            agent=pin.definition.id,
+            name=name,
             title=wanted.title,
-            description=wanted.description or wanted.pin.definition.description,
+            description=wanted.description or pin.definition.description,
             resumable=config is not None,
             blocking=wanted.blocking,
             spawn_group=f"{work.thread}:{work.state.answer_seq}",
             explicit_communication=config is not None and config.parent_communication == "explicit",
-            commit=wanted.pin.commit,
+            commit=pin.commit,
             receives_messages=config.receives_messages if config else "side_a",
             immediate=wanted.immediate,
             queued=queued,
@@ -144,13 +146,13 @@ async def start(work: Work, wanted: Start) -> ThreadId:
     return reference
 
 
-def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadStarted:
+def _thread_started(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str], reference: ThreadId) -> ThreadStarted:
     thread, own = work.state.thread, work.state.pin.definition
     resumable = wanted.config.resumable if wanted.config else None
     return ThreadStarted(
         at=work.now,
         thread=reference,
-        pin=wanted.pin,
+        pin=pin,
         path=(*thread.path, Ancestor(thread=work.thread, agent=own.id)),
         call=wanted.call,
         workspace=thread.workspace,
@@ -164,17 +166,17 @@ def _thread_started(work: Work, wanted: Start, reference: ThreadId) -> ThreadSta
         inherited_compaction=own.compaction or thread.inherited_compaction,
         ceiling=denies((Tier("session", thread.ceiling),)) if thread.ceiling else (),
         read_only=thread.read_only or own.execution_mode == "planning",
-        sandbox=_stricter(thread.sandbox, wanted.pin.definition.sandbox),
-        budget=wanted.pin.definition.budget,
-        capped=thread.capped or wanted.pin.definition.budget != Budget(),
-        cost_capped=ledger.cost_capped(thread) or wanted.pin.definition.budget.cost is not None,
+        sandbox=_stricter(thread.sandbox, pin.definition.sandbox),
+        budget=pin.definition.budget,
+        capped=thread.capped or pin.definition.budget != Budget(),
+        cost_capped=ledger.cost_capped(thread) or pin.definition.budget.cost is not None,
         max_depth=depth_limit(work),
         blocking=wanted.blocking,
         resumable=resumable is not None,
         explicit_communication=resumable is not None and resumable.parent_communication == "explicit",
         receives_messages=resumable.receives_messages if resumable else "side_a",
-        env={**environment.inherited(work, wanted.config), **wanted.env},
-        scoped_env=tuple(wanted.env),
+        env={**environment.inherited(work, wanted.config), **env},
+        scoped_env=tuple(env),
     )
 
 
@@ -252,7 +254,7 @@ def _completed(work: Work, child: ChildState, report: inbox.ChildReport, complet
         return
     if given.explicit_communication or _stopped_from_here(work, child, completion):
         return
-    text = completion.error if failed and completion.error else _text(completion.result)
+    text = completion.error if failed and completion.error else plain(completion.result)
     template = FAILURE if failed else RESULT
     say(work, id, template.format(reference=report.child, text=text) + attachments.listed(paths), report.child)
 
@@ -346,13 +348,3 @@ def _settle(work: Work, state: CallState, result: Result) -> None:
 def say(work: Work, id: str, text: str, sender: ThreadId | None = None) -> None:
     """Queue a silent message for the model."""
     work.record(MessageReceived(at=work.now, id=MessageId(id), parts=(Text(text=text),), silent=True, sender=sender))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-async def variables(work: Work, given: inbox.Variables) -> None:
-    from retinue.runtime.variables import provide
-
-    await provide(work, given)

@@ -5,9 +5,8 @@ Who may call whom is decided here (SUB-03); starting itself is
 delegate, the others when a definition asks for their form.
 """
 
-from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,18 +15,22 @@ from retinue.definition.inputs import check_inputs
 from retinue.policy.calls import judge_call
 from retinue.policy.patterns import matches
 from retinue.ports.tool import Result
-from retinue.runtime import children, environment, permit, scope
+from retinue.runtime import children, environment, permit, scope, variables
 from retinue.runtime import delegation_specs as specs
 from retinue.runtime.state import CallState
+from retinue.runtime.stops import plain
 from retinue.runtime.system_tools import SystemTool
 from retinue.schema.agent import AgentDefinition, Subagent
-from retinue.schema.errors import RetinueError
+from retinue.schema.errors import RetinueError, UsageError
 from retinue.schema.events.threads import Pin
 from retinue.schema.ids import ThreadId
+from retinue.schema.message import Call
 from retinue.schema.tool import ToolSpec
 
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
+
+Delegate = Callable[["Work", Call, Mapping[str, object]], Awaitable[Result | None]]
 
 
 def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> dict[str, SystemTool]:
@@ -35,26 +38,27 @@ def tools(work: "Work", definition: AgentDefinition, taken: Collection[str]) -> 
     found: dict[str, SystemTool] = {}
     pins = callable_pins(work, definition)
     if pins:
-        found["call_agent"] = CallAgent(specs.call_agent_spec(pins), pins)
+        found["call_agent"] = Delegation(specs.call_agent_spec(pins), partial(_call_agent, pins))
         if _named(definition, "task", when_all=True):
-            found["task"] = Task(specs.task_spec(pins), pins)
+            found["task"] = Delegation(specs.task_spec(pins), partial(_task, pins))
         if _named(definition, "delegate_to_agent", when_all=False):
-            found["delegate_to_agent"] = DelegateToAgent(specs.delegate_spec(pins), pins)
+            found["delegate_to_agent"] = Delegation(specs.delegate_spec(pins), partial(_delegate_to_agent, pins))
     configured = _configured(work, definition)
     explicit = () if definition.allowed_agents is None else tuple(pins.values())
     names: dict[str, SystemTool] = {}
     for pin in explicit:
         if pin.definition.id not in {p.definition.id for _, p in configured}:
             name = specs.tool_name(pin.definition.id, {*taken, *names})
-            names[name] = NamedAgent(specs.named_spec(name, pin.definition), pin)
+            names[name] = Delegation(specs.named_spec(name, pin.definition), partial(_named_agent, pin))
     for config, pin in configured:
         if config.resumable is None:
             name = specs.tool_name(pin.definition.id, {*taken, *names})
-            names[name] = ConfiguredAgent(specs.configured_spec(name, config, pin.definition), config, pin)
+            spec = specs.configured_spec(name, config, pin.definition)
+            names[name] = Delegation(spec, partial(_configured_agent, config, pin))
     resumable: dict[str, tuple[Subagent, Pin]] = {p.definition.id: (c, p) for c, p in configured if c.resumable}
     if resumable:
-        found["subagent_create"] = SubagentCreate(specs.create_spec(resumable), resumable)
-        found["subagent_message"] = SubagentMessage(specs.MESSAGE)
+        found["subagent_create"] = Delegation(specs.create_spec(resumable), partial(_create, resumable))
+        found["subagent_message"] = Delegation(specs.MESSAGE, _message)
     return {**found, **names}
 
 
@@ -111,203 +115,120 @@ class Delegation(SystemTool):
 
     starts_child = True
 
+    def __init__(self, spec: ToolSpec, delegate: Delegate) -> None:
+        super().__init__(spec)
+        self._delegate = delegate
+
     async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
         try:
-            return await self.delegate(work, state, arguments)
+            return await self._delegate(work, state.call, arguments)
         except RetinueError as error:
             return Result(status="error", text=error.message)
 
-    @abstractmethod
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None: ...
 
-
-async def _start(work: "Work", state: CallState, wanted: children.Start) -> Result | None:
-    from retinue.runtime import variables
-
-    if denied := _denied(work, state.call.tool, wanted.pin.definition.id):
-        return denied
-    if why := children.refused(work, wanted.pin, wanted.config):
-        return Result(status="error", text=why)
-    if missing := variables.missing(work, wanted):
-        return variables.request(work, wanted, missing)
-    reference = await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
-    if wanted.blocking:
-        return None
-    return children.running(reference)
-
-
-def _denied(work: "Work", tool: str, agent: str) -> Result | None:
-    """A rule that denies this agent to this tool; what a rule says of `task` holds for every form of delegation."""
-    for name in dict.fromkeys((tool, "task")):
-        decision = judge_call(permit.authority(work), name, agent)
+async def _start(work: "Work", call: Call, pin: Pin, wanted: children.Start) -> Result | None:
+    """What a rule says of `task` holds for every form of delegation."""
+    for name in dict.fromkeys((call.tool, "task")):
+        decision = judge_call(permit.authority(work), name, pin.definition.id)
         if decision.verdict == "deny" and decision.rule is not None:
             return Result(status="denied", text=f"Denied: {decision.reason}.")
-    return None
+    return await variables.begin(work, pin, wanted)
 
 
-def _unknown(name: str, pins: Mapping[str, object]) -> Result:
-    return Result(status="error", text=f"`{name}` is not an agent you may call. You may call: {', '.join(pins)}.")
-
-
-def _find(work: "Work", pins: Mapping[str, Pin], name: str) -> Pin | None:
+def _find(work: "Work", pins: Mapping[str, Pin], name: str) -> Pin:
     """An id of the list, or another name of one of its agents."""
-    found = pins.get(name) or _pin(work, name)
-    return pins.get(found.definition.id) if found else None
+    pin = pins.get(name) or _pin(work, name)
+    if pin is None or pin.definition.id not in pins:
+        raise UsageError(f"`{name}` is not an agent you may call. You may call: {', '.join(pins)}.")
+    return pin
 
 
-class CallAgent(Delegation):
+async def _call_agent(
+    pins: Mapping[str, Pin], work: "Work", call: Call, arguments: Mapping[str, object]
+) -> Result | None:
     """S0's `call_agent`."""
-
-    def __init__(self, spec: ToolSpec, pins: Mapping[str, Pin]) -> None:
-        super().__init__(spec)
-        self._pins = pins
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        asked = msgspec.convert(arguments, scope.Asked)
-        pin = _find(work, self._pins, asked.agent_name)
-        if pin is None:
-            return _unknown(asked.agent_name, self._pins)
-        text, attachments = await scope.task_text(work, asked, pin.definition)
-        return await _start(
-            work,
-            state,
-            children.Start(pin=pin, text=text, call=state.call.id, name=pin.definition.name, attachments=attachments),
-        )
+    asked = msgspec.convert(arguments, scope.Asked)
+    pin = _find(work, pins, asked.agent_name)
+    text, attachments = await scope.task_text(work, asked, pin.definition)
+    return await _start(work, call, pin, children.Start(call=call.id, text=text, attachments=attachments))
 
 
-class NamedAgent(Delegation):
+async def _named_agent(pin: Pin, work: "Work", call: Call, arguments: Mapping[str, object]) -> Result | None:
     """One agent as a tool of its own: `query`, or the inputs that it declares."""
-
-    def __init__(self, spec: ToolSpec, pin: Pin) -> None:
-        super().__init__(spec)
-        self._pin = pin
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        return await _named_start(work, state, self._pin, arguments)
-
-
-async def _named_start(work: "Work", state: CallState, pin: Pin, arguments: Mapping[str, object]) -> Result | None:
-    definition = pin.definition
-    if definition.inputs:
-        inputs: Mapping[str, object] = check_inputs(definition.inputs, arguments)
-        text = "\n".join(f"{name}: {_text(value)}" for name, value in inputs.items())
+    if pin.definition.inputs:
+        inputs: Mapping[str, object] = check_inputs(pin.definition.inputs, arguments)
+        text = "\n".join(f"{name}: {plain(value)}" for name, value in inputs.items())
     else:
-        inputs, text = {}, _text(arguments.get("query", ""))
+        inputs, text = {}, plain(arguments.get("query", ""))
         if not text.strip():
-            return Result(status="error", text="`query` is blank; say what the agent has to do.")
-    return await _start(
-        work, state, children.Start(pin=pin, text=text, call=state.call.id, name=definition.name, inputs=inputs)
-    )
+            raise UsageError("`query` is blank; say what the agent has to do.")
+    return await _start(work, call, pin, children.Start(call=call.id, text=text, inputs=inputs))
 
 
-class DelegateToAgent(Delegation):
+async def _delegate_to_agent(
+    pins: Mapping[str, Pin], work: "Work", call: Call, arguments: Mapping[str, object]
+) -> Result | None:
     """S1's one tool for all agents, told apart by `agent_name`."""
-
-    def __init__(self, spec: ToolSpec, pins: Mapping[str, Pin]) -> None:
-        super().__init__(spec)
-        self._pins = pins
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        name = _text(arguments.get("agent_name", ""))
-        pin = _find(work, self._pins, name)
-        if pin is None:
-            return _unknown(name, self._pins)
-        return await _named_start(work, state, pin, {k: v for k, v in arguments.items() if k != "agent_name"})
+    pin = _find(work, pins, plain(arguments["agent_name"]))
+    return await _named_agent(pin, work, call, {k: v for k, v in arguments.items() if k != "agent_name"})
 
 
-class Task(Delegation):
+async def _task(pins: Mapping[str, Pin], work: "Work", call: Call, arguments: Mapping[str, object]) -> Result | None:
     """S3's `task`; with a `task_id` the same child goes on."""
-
-    def __init__(self, spec: ToolSpec, pins: Mapping[str, Pin]) -> None:
-        super().__init__(spec)
-        self._pins = pins
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        text, title = _text(arguments["prompt"]), _text(arguments.get("description", ""))
-        if known := arguments.get("task_id"):
-            child = work.state.children.get(ThreadId(_text(known)))
-            if child is None:
-                return Result(status="error", text=f"There is no task {known}. Leave task_id out to start one.")
-            return children.message(work, state.call.id, child, text, (), blocking=True)
-        name = _text(arguments["subagent_type"])
-        pin = _find(work, self._pins, name)
-        if pin is None:
-            return _unknown(name, self._pins)
-        return await _start(
-            work,
-            state,
-            children.Start(pin=pin, text=text, call=state.call.id, name=pin.definition.name, title=title or None),
-        )
+    text, title = plain(arguments["prompt"]), plain(arguments.get("description", ""))
+    if known := arguments.get("task_id"):
+        child = work.state.children.get(ThreadId(plain(known)))
+        if child is None:
+            raise UsageError(f"There is no task {known}. Leave task_id out to start one.")
+        return children.message(work, call.id, child, text, (), blocking=True)
+    pin = _find(work, pins, plain(arguments["subagent_type"]))
+    return await _start(work, call, pin, children.Start(call=call.id, text=text, title=title or None))
 
 
-class ConfiguredAgent(Delegation):
+async def _configured_agent(
+    config: Subagent, pin: Pin, work: "Work", call: Call, arguments: Mapping[str, object]
+) -> Result | None:
     """S4's subagent that is not resumable: a direct tool, blocking or not."""
-
-    def __init__(self, spec: ToolSpec, config: Subagent, pin: Pin) -> None:
-        super().__init__(spec)
-        self._config = config
-        self._pin = pin
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        config = self._config
-        text = _text(arguments.get(config.init_user_message_property or "message", ""))
-        name = _text(arguments.get(config.init_agent_name_property or "", "")) or self._pin.definition.name
-        return await _start(
-            work,
-            state,
-            children.Start(
-                pin=self._pin,
-                text=text,
-                call=state.call.id,
-                name=name,
-                attachments=_paths(arguments, config.init_attachments_property),
-                config=config,
-                blocking=config.blocking,
-            ),
-        )
+    wanted = children.Start(
+        call=call.id,
+        text=plain(arguments.get(config.init_user_message_property or "message", "")),
+        name=plain(arguments.get(config.init_agent_name_property or "", "")),
+        attachments=_paths(arguments, config.init_attachments_property),
+        config=config,
+        blocking=config.blocking,
+    )
+    return await _start(work, call, pin, wanted)
 
 
-class SubagentCreate(Delegation):
+async def _create(
+    known: Mapping[str, tuple[Subagent, Pin]], work: "Work", call: Call, arguments: Mapping[str, object]
+) -> Result | None:
     """Creates a resumable child that can be messaged again."""
-
-    def __init__(self, spec: ToolSpec, known: Mapping[str, tuple[Subagent, Pin]]) -> None:
-        super().__init__(spec)
-        self._known = known
-
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        name = _text(arguments["name"])
-        if not name.strip():
-            return Result(status="error", text="`name` is empty; give the new instance a name.")
-        found = self._known.get(_text(arguments["agent"]))
-        if found is None:
-            return _unknown(_text(arguments["agent"]), self._known)
-        config, pin = found
-        return await _start(
-            work,
-            state,
-            children.Start(
-                pin=pin,
-                text=_text(arguments["message"]),
-                call=state.call.id,
-                name=name,
-                title=_text(arguments.get("title", "")) or None,
-                description=_text(arguments.get("description", "")),
-                attachments=_paths(arguments, ("attachments",)),
-                config=config,
-                blocking=config.blocking,
-            ),
-        )
+    name, agent = plain(arguments["name"]), plain(arguments["agent"])
+    if not name.strip():
+        raise UsageError("`name` is empty; give the new instance a name.")
+    pin = _find(work, {id: pin for id, (_, pin) in known.items()}, agent)
+    config = known[pin.definition.id][0]
+    wanted = children.Start(
+        call=call.id,
+        text=plain(arguments["message"]),
+        name=name,
+        title=plain(arguments.get("title", "")) or None,
+        description=plain(arguments.get("description", "")),
+        attachments=_paths(arguments, ("attachments",)),
+        config=config,
+        blocking=config.blocking,
+    )
+    return await _start(work, call, pin, wanted)
 
 
-class SubagentMessage(Delegation):
-    async def delegate(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
-        child = work.state.children.get(ThreadId(_text(arguments["reference"])))
-        if child is None or not child.started.resumable:
-            known = ", ".join(c.started.reference for c in work.state.children.values() if c.started.resumable)
-            return Result(status="error", text=f"There is no such instance; there are: {known or 'none'}.")
-        paths = _paths(arguments, ("attachments",))
-        text, blocking = _text(arguments["message"]), child.started.blocking
-        return children.message(work, state.call.id, child, text, paths, blocking=blocking)
+async def _message(work: "Work", call: Call, arguments: Mapping[str, object]) -> Result | None:
+    child = work.state.children.get(ThreadId(plain(arguments["reference"])))
+    if child is None or not child.started.resumable:
+        known = ", ".join(c.started.reference for c in work.state.children.values() if c.started.resumable)
+        raise UsageError(f"There is no such instance; there are: {known or 'none'}.")
+    text, paths = plain(arguments["message"]), _paths(arguments, ("attachments",))
+    return children.message(work, call.id, child, text, paths, blocking=child.started.blocking)
 
 
 def _paths(arguments: Mapping[str, object], properties: tuple[str, ...]) -> tuple[str, ...]:
@@ -316,7 +237,3 @@ def _paths(arguments: Mapping[str, object], properties: tuple[str, ...]) -> tupl
         value = arguments.get(name)
         found += [value] if isinstance(value, str) else msgspec.convert(value or [], list[str])
     return tuple(found)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

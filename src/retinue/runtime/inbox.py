@@ -3,7 +3,7 @@
 import msgspec
 
 from retinue.ports.store import InboxEntry
-from retinue.runtime import children, ending
+from retinue.runtime import children, ending, variables
 from retinue.runtime.history import hooked
 from retinue.runtime.work import Work
 from retinue.schema import inbox
@@ -43,7 +43,7 @@ async def _take(work: Work, entry: InboxEntry) -> None:
         case "child":
             await children.report(work, msgspec.json.decode(entry.data, type=inbox.ChildReport), entry.id)
         case "variables":
-            await children.variables(work, msgspec.json.decode(entry.data, type=inbox.Variables))
+            await variables.provide(work, msgspec.json.decode(entry.data, type=inbox.Variables))
         case "nudge":
             pass
 

@@ -1,7 +1,6 @@
 """Starts a run: evaluates once what a run keeps, and writes it down."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid5
 
@@ -13,6 +12,7 @@ from retinue.runtime.completion import Finish, failed
 from retinue.runtime.history import hooked
 from retinue.runtime.offer import system_prompt, tools_for
 from retinue.runtime.sides import candidates, side_definition
+from retinue.runtime.stops import plain
 from retinue.runtime.work import Work
 from retinue.schema.agent import AgentDefinition, CompletionMode, Immediate, Subagent
 from retinue.schema.completion import Usage
@@ -91,10 +91,10 @@ def _configured(work: Work) -> tuple[Subagent, ...]:
 
 
 async def _start_one(work: Work, config: Subagent, hints: Immediate, call: CallId, text: str) -> None:
+    pin = work.runtime.agents.pin(config.name, work.state.thread.tenant)
     name = environment.resolve(work, hints.name_env) if hints.name_env else None
     about = environment.resolve(work, hints.description_env) if hints.description_env else None
     wanted = children.Start(
-        pin=work.runtime.agents.pin(config.name, work.state.thread.tenant),
         text=text,
         call=call,
         name=name or config.name,
@@ -103,14 +103,9 @@ async def _start_one(work: Work, config: Subagent, hints: Immediate, call: CallI
         blocking=config.blocking,
         immediate=True,
     )
-    if why := children.refused(work, wanted.pin, config):
-        raise Conflict(why)
-    if missing := variables.missing(work, wanted):
-        if work.state.thread.people == "none":
-            raise Conflict(f"it needs {', '.join(missing)}")
-        variables.request(work, wanted, missing)
-        return
-    await children.start(work, replace(wanted, env=variables.scoped(work, wanted)))
+    if work.state.thread.people == "none" and (missing := variables.missing(work, pin, config)):
+        raise Conflict(f"it needs {', '.join(missing)}")
+    await variables.begin(work, pin, wanted)
 
 
 def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionMode:
@@ -125,7 +120,7 @@ def completion_mode(definition: AgentDefinition, *, called: bool) -> CompletionM
 
 async def _rendered(work: Work, event: RunStarted) -> RunStarted:
     """The system prompt of each AI side and the first user message, templates filled in."""
-    inputs = {name: _text(value) for name, value in event.inputs.items()}
+    inputs = {name: plain(value) for name, value in event.inputs.items()}
     sides: tuple[SideName, ...] = ("a", "b") if work.state.dual else ("a",)
     system: dict[str, str] = {}
     for side in sides:
@@ -158,7 +153,3 @@ def _agents(work: Work, definition: AgentDefinition) -> str:
         Listed(name=a.id, description=a.description, examples=a.examples, external=a.kind == "remote")
         for a in delegation.listed(work, definition)
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -180,13 +180,18 @@ def _response(state: State, run: RunState, answer: ModelAnswered, text: str) -> 
     )
 
 
+def plain(value: object) -> str:
+    """Text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def payload(binding: Binding, arguments: str) -> tuple[str, tuple[str, ...]]:
     """The message and the attachment paths that a binding takes out of a call's arguments."""
     values = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     message: object = arguments if binding.message_property is None else values.get(binding.message_property, "")
     found: object = values.get(binding.attachments_property, ()) if binding.attachments_property else ()
     paths = _paths(found)
-    return message if isinstance(message, str) else msgspec.json.encode(message).decode(), paths
+    return plain(message), paths
 
 
 def _paths(found: object) -> tuple[str, ...]:
@@ -209,6 +214,5 @@ def _property(call: CallState, name: str | None) -> str:
         except (msgspec.DecodeError, msgspec.ValidationError):
             continue
         if name in values:
-            value = values[name]
-            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            return plain(values[name])
     return outcome

@@ -1,11 +1,11 @@
 """Scoped variables that a child needs before it can start (S4 §7.8): names in the log, values sealed."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 import msgspec
+from msgspec.structs import replace
 
 from retinue.ports.tool import Result
 from retinue.runtime import children, environment
@@ -15,26 +15,13 @@ from retinue.schema.agent import Subagent
 from retinue.schema.errors import Conflict, Gone, NotFound, RetinueError
 from retinue.schema.events.children import VariablesProvided, VariablesRequested
 from retinue.schema.events.steps import CallSettled
+from retinue.schema.events.threads import Pin
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import Seq
 from retinue.schema.message import Outcome
 
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
-
-
-class _Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What the deferred child is started with, once its variables are there."""
-
-    agent: str
-    text: str
-    name: str
-    title: str | None = None
-    description: str = ""
-    attachments: tuple[str, ...] = ()
-    inputs: Mapping[str, object] = {}
-    config: Subagent | None = None
-    blocking: bool = True
 
 
 class VariablesStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,39 +42,42 @@ def variables_status(state: State, log: list[tuple[Seq, AnyEvent]], request: str
     return VariablesStatus(required=asked.names, missing=tuple(n for n in asked.names if n not in held))
 
 
-def required(wanted: children.Start) -> tuple[str, ...]:
+async def begin(work: "Work", pin: Pin, wanted: children.Start) -> Result | None:
+    """Start a child now, or put it off until its variables are there. None when the call waits for it.
+
+    Raises:
+        Conflict: depth, a cycle or too many instances.
+    """
+    if why := children.refused(work, pin, wanted.config):
+        raise Conflict(why)
+    if names := missing(work, pin, wanted.config):
+        return _defer(work, pin, wanted, names)
+    reference = await children.start(work, pin, wanted, _scoped(work, pin, wanted.config))
+    return None if wanted.blocking else children.running(reference)
+
+
+def missing(work: "Work", pin: Pin, config: Subagent | None) -> tuple[str, ...]:
+    return tuple(name for name in _required(pin, config) if environment.resolve(work, name) is None)
+
+
+def _required(pin: Pin, config: Subagent | None) -> tuple[str, ...]:
     """Scoped names of the tool's configuration, and what the child declares without a value."""
-    config = wanted.config
     scoped = config.immediate.scoped_env if config and config.immediate else ()
-    declared = tuple(name for name, value in wanted.pin.definition.env.items() if value == "")
+    declared = tuple(name for name, value in pin.definition.env.items() if value == "")
     return tuple(dict.fromkeys((*scoped, *declared)))
 
 
-def missing(work: "Work", wanted: children.Start) -> tuple[str, ...]:
-    return tuple(n for n in required(wanted) if n not in wanted.env and environment.resolve(work, n) is None)
-
-
-def scoped(work: "Work", wanted: children.Start) -> dict[str, str]:
+def _scoped(work: "Work", pin: Pin, config: Subagent | None) -> dict[str, str]:
     """Sealed values for the child alone."""
-    return {n: work.runtime.seal(v) for n in required(wanted) if (v := environment.resolve(work, n)) is not None}
+    known = {name: environment.resolve(work, name) for name in _required(pin, config)}
+    return {name: work.runtime.seal(value) for name, value in known.items() if value is not None}
 
 
-def request(work: "Work", wanted: children.Start, names: tuple[str, ...]) -> Result | None:
-    """Defer the child. A blocking call waits with it; another is told at once."""
+def _defer(work: "Work", pin: Pin, wanted: children.Start, names: tuple[str, ...]) -> Result | None:
+    """A blocking call waits with the child; another is told at once."""
     id = str(uuid5(UUID(wanted.call), "variables"))
     if work.state.thread.people == "none":
         return Result(status="error", text=_error(id, names))
-    payload = _Payload(
-        agent=wanted.pin.definition.id,
-        text=wanted.text,
-        name=wanted.name,
-        title=wanted.title,
-        description=wanted.description,
-        attachments=wanted.attachments,
-        inputs=wanted.inputs,
-        config=wanted.config,
-        blocking=wanted.blocking,
-    )
     answered = not wanted.blocking
     work.record(
         VariablesRequested(
@@ -98,7 +88,7 @@ def request(work: "Work", wanted: children.Start, names: tuple[str, ...]) -> Res
             expires=work.now + work.runtime.tuning.variables_expire,
             answered=answered,
             immediate=wanted.immediate,
-            payload=msgspec.to_builtins(payload),
+            payload={"agent": pin.definition.id, **msgspec.to_builtins(wanted)},
         )
     )
     return Result(status="error", text=_error(id, names)) if answered else None
@@ -127,10 +117,7 @@ async def provide(work: "Work", given: inbox.Variables) -> None:
     if not complete:
         return
     try:
-        wanted = _deferred(work, asked, held)
-        if why := children.refused(work, wanted.pin, wanted.config):
-            raise Conflict(why)
-        await children.start(work, wanted)
+        await _boot(work, asked, held)
     except RetinueError as error:
         state = work.state.calls.get(asked.call)
         if state is None or state.outcome is not None:
@@ -140,20 +127,12 @@ async def provide(work: "Work", given: inbox.Variables) -> None:
         work.record(CallSettled(at=work.now, outcome=outcome))
 
 
-def _deferred(work: "Work", asked: VariablesRequested, env: dict[str, str]) -> children.Start:
+async def _boot(work: "Work", asked: VariablesRequested, given: Mapping[str, str]) -> None:
     """The start that was put off. Nothing waits for the child when its call was answered meanwhile."""
-    payload = msgspec.convert(dict(asked.payload), _Payload)
-    wanted = children.Start(
-        pin=work.runtime.agents.pin(payload.agent, work.state.thread.tenant),
-        text=payload.text,
-        call=asked.call,
-        name=payload.name,
-        title=payload.title,
-        description=payload.description,
-        inputs=payload.inputs,
-        attachments=payload.attachments,
-        config=payload.config,
-        blocking=payload.blocking and (asked.immediate or asked.call in work.state.calls),
-        immediate=asked.immediate,
-    )
-    return replace(wanted, env={**scoped(work, wanted), **env})
+    pin = work.runtime.agents.pin(str(asked.payload["agent"]), work.state.thread.tenant)
+    wanted = msgspec.convert(dict(asked.payload), children.Start)
+    waits = wanted.blocking and (asked.immediate or asked.call in work.state.calls)
+    wanted = replace(wanted, call=asked.call, blocking=waits, immediate=asked.immediate)
+    if why := children.refused(work, pin, wanted.config):
+        raise Conflict(why)
+    await children.start(work, pin, wanted, {**_scoped(work, pin, wanted.config), **given})
