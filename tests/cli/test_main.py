@@ -60,6 +60,14 @@ def test_listing_agents_of_a_small_project_loads_nothing_heavy(process: Run, wri
     assert loaded & set(LIST_LEAVES_OUT) == set()
 
 
+def test_listing_threads_loads_nothing_that_runs_them(process: Run) -> None:
+    loaded = _loaded(process, "threads", "list")
+
+    left_out = {"retinue.runtime.engine", "retinue.policy", "retinue.tools", "retinue.models", "aiohttp", "mcp"}
+    assert "retinue.storage.sqlite" in loaded
+    assert loaded & left_out == set()
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_of_the_table_is_there_and_says_what_it_does(name: str, run: Run) -> None:
     ran = run(name, "--help")

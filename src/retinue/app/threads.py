@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from retinue.app import views
 from retinue.ports.store import Store, ThreadRow
-from retinue.runtime.engine import Engine
 from retinue.runtime.project import project
 from retinue.runtime.state import State
 from retinue.schema.errors import Conflict, ThreadNotFound, UsageError
 from retinue.schema.events.people import QuestionAsked
 from retinue.schema.events.union import AnyEvent, decode
 from retinue.schema.ids import DEFAULT_TENANT, Seq, Tenant, ThreadId
+
+if TYPE_CHECKING:
+    from retinue.runtime.engine import Engine
 
 _PAGE = 1000
 _MOST = 100_000
@@ -90,12 +93,12 @@ async def tree_of(store: Store, thread: ThreadId, *, now: float) -> views.Node:
     return views.tree(thread, rows, await store.accounts(root), states, asked, now=now)
 
 
-async def interrupt_tree(engine: Engine, thread: ThreadId, by: str = "user") -> None:
+async def interrupt_tree(engine: "Engine", thread: ThreadId, by: str = "user") -> None:
     """Stop a thread and everything below it at the next safe point; `resume_tree` lets it go on."""
     await engine.interrupt(thread, by)
 
 
-async def resume_tree(engine: Engine, thread: ThreadId) -> None:
+async def resume_tree(engine: "Engine", thread: ThreadId) -> None:
     """Let everything that was interrupted go on.
 
     Raises:
