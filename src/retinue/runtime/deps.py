@@ -47,7 +47,6 @@ class Tuning:
     """Of a tree whose start and agents do not say; `most_depth` holds whatever they say."""
     most_depth: int | None = None
     repeated_calls: int = 3
-    default_session_turns: int = 40
     variables_expire: float = 24 * 3600.0
     children_at_once: int = 16
     titles: bool = True

@@ -14,7 +14,7 @@ from retinue.ports.store import Caps, Claim, InboxEntry, InboxKind, NewThread
 from retinue.runtime import forking
 from retinue.runtime.deps import Runtime
 from retinue.runtime.drive import run_thread
-from retinue.runtime.follow import Followed, attend, follow, next_completion
+from retinue.runtime.follow import IDLE, Followed, attend, follow, next_completion
 from retinue.runtime.project import project
 from retinue.runtime.state import State
 from retinue.runtime.variables import VariablesStatus, variables_status
@@ -249,10 +249,10 @@ class Engine:
         self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True
     ) -> AsyncGenerator[Followed]:
         """Events from `after` on and deltas as they come; ends only when the app is closed."""
-        return follow(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives)
+        return follow(self.attend(thread, after=after, tree=tree, deltas=deltas))
 
     def attend(
-        self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True, idle: float
+        self, thread: ThreadId, *, after: Seq = 0, tree: bool = False, deltas: bool = True, idle: float = IDLE
     ) -> AsyncGenerator[Followed | None]:
         """`follow`, with None when all was read and for every `idle` seconds without news."""
         return attend(self.runtime, thread, after=after, tree=tree, deltas=deltas, drives=self.drives, idle=idle)

@@ -20,7 +20,7 @@ from retinue.schema.ids import Seq, ThreadId
 
 _POLL = 1.0
 """Seconds after which a reader looks again even if nobody woke it, while another process drives."""
-_IDLE = 15.0
+IDLE = 15.0
 """The same where this process drives: every commit wakes its readers, so a look is only caution."""
 _PAGE = 200
 
@@ -46,17 +46,8 @@ class _Reader:
     cursor: Cursor
 
 
-async def follow(
-    runtime: Runtime,
-    thread: ThreadId,
-    *,
-    after: Seq = 0,
-    tree: bool = False,
-    deltas: bool = True,
-    drives: bool = False,
-) -> AsyncGenerator[Followed]:
-    """Yield what happened and what is being said, for a thread or its whole tree, until the app is closed."""
-    items = attend(runtime, thread, after=after, tree=tree, deltas=deltas, drives=drives)
+async def follow(items: AsyncGenerator[Followed | None]) -> AsyncGenerator[Followed]:
+    """What `attend` yields, without its pauses."""
     async with aclosing(items):
         async for item in items:
             if item is not None:
@@ -71,16 +62,18 @@ async def attend(
     tree: bool = False,
     deltas: bool = True,
     drives: bool = False,
-    idle: float = _IDLE,
+    idle: float = IDLE,
 ) -> AsyncGenerator[Followed | None]:
-    """`follow`, with None whenever all was read, and again for every `idle` seconds in which nothing comes.
+    """Yield what happened and what is being said, for a thread or its whole tree, until the app is closed.
+
+    None comes whenever all was read, and again for every `idle` seconds without news.
 
     Args:
         drives: This process drives the threads, so nobody has to ask the store.
     """
     readers = {thread: _Reader(thread, after, (), Cursor())}
-    wake = runtime.live.listen(thread)
-    listening = {thread: wake}
+    wake = asyncio.Event()
+    runtime.live.listen(thread, wake)
     try:
         while not runtime.live.closed:
             wake.clear()  # before reading, so that what is committed meanwhile is not slept over
@@ -92,8 +85,7 @@ async def attend(
                         child = item.event.reference
                         if child not in readers:
                             readers[child] = _Reader(child, 0, (*reader.path, item.event.name), Cursor())
-                            listening[child] = wake
-                            runtime.live.join(child, wake)
+                            runtime.live.listen(child, wake)
             if len(readers) > len(known):
                 continue
             yield None
@@ -104,7 +96,7 @@ async def attend(
             else:
                 await _woken(runtime, thread, readers, wake)
     finally:
-        for name in listening:
+        for name in readers:
             runtime.live.leave(name, wake)
 
 
@@ -134,7 +126,8 @@ async def _woken(runtime: Runtime, thread: ThreadId, readers: dict[ThreadId, _Re
 
 
 async def next_completion(runtime: Runtime, thread: ThreadId, after: Seq) -> Completion:
-    async for item in follow(runtime, thread, after=after, deltas=False):
-        if isinstance(item, Happened) and isinstance(item.event, RunCompleted | RunFailed):
-            return item.event.completion
+    async with aclosing(attend(runtime, thread, after=after, deltas=False)) as items:
+        async for item in items:
+            if isinstance(item, Happened) and isinstance(item.event, RunCompleted | RunFailed):
+                return item.event.completion
     raise StoreUnavailable("the app was closed while the thread was waited for")

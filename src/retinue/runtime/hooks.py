@@ -7,7 +7,7 @@ logged too, so that a request can be rebuilt from the log without running it.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 HookKind = Literal[
     "after_thread_created",
@@ -23,7 +23,6 @@ HookKind = Literal[
     "after_tool_call_success",
     "after_tool_call_failure",
 ]
-KINDS: frozenset[str] = frozenset(get_args(HookKind))
 HookFunction = Callable[..., object]
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from retinue.ports.model import Delta
 from retinue.runtime.state import State
 from retinue.schema.completion import Completion
 from retinue.schema.errors import StoreUnavailable
@@ -79,9 +78,6 @@ class Live:
 
     def begin(self, thread: ThreadId, event: Seq, attempt: int) -> None:
         self._partial[thread] = Partial(event, attempt)
-
-    def delta(self, thread: ThreadId, delta: Delta) -> None:
-        self.add(thread, delta.kind, delta.text)
 
     def add(self, thread: ThreadId, kind: DeltaKind, text: str) -> None:
         partial = self._partial.get(thread)
@@ -152,13 +148,8 @@ class Live:
     def partial(self, thread: ThreadId) -> Partial | None:
         return self._partial.get(thread)
 
-    def listen(self, thread: ThreadId) -> asyncio.Event:
-        wake = asyncio.Event()
-        self._readers[thread].add(wake)
-        return wake
-
-    def join(self, thread: ThreadId, wake: asyncio.Event) -> None:
-        """Let one reader be woken by a further thread."""
+    def listen(self, thread: ThreadId, wake: asyncio.Event) -> None:
+        """`wake` is set whenever something comes; one reader may listen to several threads."""
         self._readers[thread].add(wake)
 
     def leave(self, thread: ThreadId, wake: asyncio.Event) -> None:

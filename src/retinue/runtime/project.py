@@ -237,7 +237,7 @@ def _take_outcome(state: State, event: CallSettled) -> None:
         )
 
 
-def _charge(state: State, event: ModelAnswered | ContextCompacted | AuxiliaryUsed) -> None:
+def _charge(state: State, event: ModelAnswered | ContextCompacted | AuxiliaryUsed | ChildReported) -> None:
     state.usage += event.usage
     state.cost = add_cost(state.cost, event.cost)
     if state.run and state.run.completion is None:
@@ -302,11 +302,7 @@ def _take_report(state: State, event: ChildReported) -> None:
     if event.result is None:
         return
     child.done = True
-    state.usage += event.usage
-    state.cost = add_cost(state.cost, event.cost)
-    if state.run and state.run.completion is None:
-        state.run.usage += event.usage
-        state.run.cost = add_cost(state.run.cost, event.cost)
+    _charge(state, event)
 
 
 def _forget_spending(state: State, seq: Seq) -> None:

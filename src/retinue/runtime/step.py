@@ -109,7 +109,7 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
     started = work.runtime.clock.monotonic()
     try:
         with work.flight.bounded(max(left, 1.0)):
-            answer = await choice.model.ask(request, lambda delta: live.delta(work.thread, delta))
+            answer = await choice.model.ask(request, lambda delta: live.add(work.thread, delta.kind, delta.text))
     except (ModelError, TimeoutError, Aborted) as error:
         heard = live.partial(work.thread)
         _failed(work, error, began=heard is not None and bool(heard.pieces))

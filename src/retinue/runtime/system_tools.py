@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from retinue.ports.tool import Tool
     from retinue.runtime.work import Work
 
-ALWAYS = frozenset({"request_user_input", "save_memory", "load_memory"})
-"""On unless an agent denies them by name."""
-
 
 class SystemTool:
     """A tool that changes the thread and nothing outside it. No ABC: every call asks whether its tool is one."""
