@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -160,6 +161,49 @@ async def test_the_tools_of_a_server_that_was_not_there_come_in_the_middle_of_a_
 
     assert offered == [["mcp_stub_connect"], ["mcp_stub_echo"], ["mcp_stub_echo"]]
     assert completion.result == "late but here"
+
+
+@pytest.mark.spec("TOOL-06")
+async def test_a_server_that_is_gone_for_good_in_the_middle_of_a_run_is_told_to_the_model(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    shutil.copyfile(SERVERS / "stub.py", program)
+    calls = iter(("mcp_stub_echo", "mcp_stub_crash", "mcp_stub_echo"))
+
+    def model(request: ScriptedRequest) -> Say:
+        if (name := next(calls, None)) is None:
+            return Say(text=f"It is gone: {request.outcomes[-1].text}")
+        if name == "mcp_stub_crash":
+            program.unlink()
+        return call(name)
+
+    server = McpServer(command=sys.executable, args=(str(program),))
+    definition = agent("a", "mcp_*", mcp_servers=("stub",), taint={"mode": "off"})
+    async with opened(tmp_path, model, {"stub": server}, definition) as app:
+        completion = await app.run("a", "go")
+        seen = await outcomes(app, completion.thread)
+
+    assert [outcome.status for outcome in seen] == ["ok", "interrupted", "error"]
+    assert "The MCP server stub ended while this ran" in seen[1].text
+    assert seen[2].text.startswith("The MCP server stub is not there: ") and "can't open file" in seen[2].text
+    assert completion.status == "SUCCESS" and "is not there" in str(completion.result)
+
+
+@pytest.mark.spec("TOOL-06")
+async def test_a_server_that_is_not_configured_any_more_when_a_run_goes_on_ends_it_with_a_clear_word(
+    tmp_path: Path,
+) -> None:
+    script = [call("request_user_input", prompt="Well?"), Say(text="never")]
+    definition = agent("a", "mcp_*", "request_user_input", mcp_servers=("stub",))
+    async with opened(tmp_path, script, {"stub": stub()}, definition) as app:
+        thread = await app.start("a", "go")
+        asked = await question(app)
+    async with opened(tmp_path, script, {}, definition) as app:
+        await answer(app, asked.id, Reply(answer="yes"))
+        async with asyncio.timeout(20):
+            completion = await app.engine.wait(thread)
+
+    assert completion.status == "FAILED"
+    assert str(completion.error).startswith("a names the MCP server 'stub', and none is configured")
 
 
 @pytest.mark.spec("TOOL-06")
