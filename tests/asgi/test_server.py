@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from retinue.app.clock import SystemClock
+from retinue.app.settings import ServeSettings
 from retinue.asgi.protocol import LONGEST_HEAD
 from retinue.asgi.server import is_loopback, listen
 from retinue.models.script import Say
@@ -83,6 +84,33 @@ async def test_a_head_without_an_end_is_cut_off(tmp_path: Path, line: bytes) -> 
         writer.close()
         assert said.startswith(b"HTTP/1.1 400")
         assert (await api.with_token("").get("/v1/health")).status == 200
+
+
+@pytest.mark.spec("API-03")
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"", b""),
+        (b"GET /v1/health HTTP/1.1\r\nHost: local", b""),
+        (
+            b"POST /v1/threads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nAuthorization: Bearer %b\r\n\r\n{",
+            b"408",
+        ),
+    ],
+)
+async def test_who_begins_a_request_and_says_no_more_is_not_waited_for_and_two_hosts_are_none(
+    tmp_path: Path, sent: bytes, said: bytes
+) -> None:
+    settings = ServeSettings(request_seconds=0.2)
+    async with serving(tmp_path, lambda _: Say(text="done"), serve=settings) as api:
+        token = (await api.client()).token.encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rpartition(":")[2]))
+        writer.write(sent % token if b"%b" in sent else sent)
+        async with asyncio.timeout(20):
+            answer = await reader.read(12)
+        writer.close()
+
+    assert answer[9:] == said
 
 
 def test_only_loopback_is_taken_for_this_machine() -> None:

@@ -54,6 +54,7 @@ async def test_everything_that_is_wrong_with_an_agent_is_told_at_once(api: Api) 
         "ProviderId is required",
         "ModelId is required",
         "MaxIterations must be at least 1",
+        "the agent has no system prompt: write it below the frontmatter, or as system_prompt",
     ]
 
 

@@ -189,3 +189,24 @@ async def test_bodies_are_checked_and_what_was_sent_is_not_repeated(api: Api) ->
     assert "did you mean helper" in unknown.json["hint"]
     assert msgspec.json.decode((await client.get("/v1/nothing")).body)["status"] == 404
     assert (await client.ask("PUT", "/v1/threads", {})).headers["allow"] == "GET, POST"
+
+
+@pytest.mark.spec("API-03")
+@pytest.mark.parametrize("levels", [101, 100_000])
+async def test_a_body_that_is_nested_too_deep_is_refused(api: Api, levels: int) -> None:
+    client, json = await api.client(), {"Content-Type": "application/json"}
+    path = "/v1/memory/item?namespace=n&key=k"
+
+    deep = await client.ask("PUT", path, data=b'{"value":' + b"[" * levels + b"]" * levels + b"}", headers=json)
+    wide = await client.ask("PUT", path, data=b'{"value":[' + b"[]," * 5000 + b"[]]}", headers=json)
+
+    assert (deep.status, deep.json["code"]) == (400, "bad_request")
+    assert wide.status == 200
+
+
+async def test_a_variable_that_no_program_can_take_is_refused(api: Api) -> None:
+    client = await api.client()
+
+    said = await client.post("/v1/threads", {"agent": "helper", "message": "x", "env": {"A": "b\0c"}})
+
+    assert said.status == 422

@@ -106,6 +106,8 @@ class ServeSettings(_Section, frozen=True, kw_only=True):
     rate: float = 50.0
     """Requests a second that a key may make in the long run; `burst` of them at once."""
     burst: int = 200
+    request_seconds: float = 30.0
+    """How long nothing may come of a request that has begun."""
     heartbeat: float = 15.0
     stream_seconds: float = 3600.0
     """How long a stream may last before its reader must come again."""

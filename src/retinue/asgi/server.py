@@ -14,7 +14,7 @@ import uvicorn
 from retinue.app.retinue import Retinue
 from retinue.app.settings import ServeSettings
 from retinue.asgi.app import create
-from retinue.asgi.protocol import BoundedProtocol
+from retinue.asgi.protocol import bounded
 from retinue.registry.changes import Summary
 from retinue.schema.errors import SettingsError
 from retinue.schema.ids import DEFAULT_TENANT
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
-                http=BoundedProtocol,
+                http=bounded(made.settings.request_seconds),
             )
         )
         self._served = made

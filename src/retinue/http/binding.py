@@ -5,7 +5,7 @@ layers cost more than the work of most operations.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,9 @@ from starlette.requests import Request
 
 from retinue.web.problem import Fault, Refused
 
+DEEPEST = 100
+"""Levels of JSON: what is kept is read again inside other values, and must not be the one too many there."""
+_INSIDE: dict[type, Callable[[Any], Iterable[Any]]] = {dict: dict.values, list: iter}
 Where = Literal["given", "path", "query", "header", "body"]
 
 
@@ -117,9 +120,25 @@ async def _body(request: Request) -> Any:
         fault = Fault(where="body", message="send JSON, with Content-Type: application/json")
         raise Refused(422, "invalid", f"body: {fault.message}", faults=(fault,))
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise Refused(400, "bad_request", f"the body is not JSON: {e}") from e
+    except RecursionError:
+        raise _too_deep() from None
+    if data.count(b"[") + data.count(b"{") > DEEPEST:
+        _measure(value, DEEPEST)
+    return value
+
+
+def _measure(value: Any, left: int) -> None:
+    if not left:
+        raise _too_deep()
+    for item in _INSIDE[type(value)](value) if type(value) in _INSIDE else ():
+        _measure(item, left - 1)
+
+
+def _too_deep() -> Refused:
+    return Refused(400, "bad_request", f"the body is nested more than {DEEPEST} levels deep")
 
 
 def _checked(parameter: _Parameter, raw: Any) -> Any:

@@ -89,7 +89,7 @@ class Operation:
         """Every status of a failure."""
         statuses = {*ALWAYS, *self.errors, *((401, 403) if self.scope else ())}
         statuses |= {404} if "{" in self.path else set[int]()
-        return tuple(sorted(statuses | ({409, 413} if self.method in WRITES else set[int]())))
+        return tuple(sorted(statuses | ({408, 409, 413} if self.method in WRITES else set[int]())))
 
 
 @dataclass(slots=True)

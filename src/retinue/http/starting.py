@@ -17,6 +17,8 @@ from retinue.schema.ids import Seq, ThreadId
 from retinue.schema.thread import ThreadStatus
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
+Value = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=131_072)]
+"""Of a variable, as programs can take it."""
 Said = Annotated[str, Field(min_length=1, max_length=2_000_000)]
 LONGEST_WAIT = 600.0
 
@@ -39,7 +41,7 @@ class StartBody(Body):
     budget: BudgetBody | None = None
     max_depth: Annotated[int | None, Field(ge=0, le=100)] = None
     workspace: Annotated[str | None, Field(max_length=4096, description="One of `serve.workspaces`.")] = None
-    env: Annotated[dict[Name, str], Field(description="Variables of the thread; never shown again.")] = {}
+    env: Annotated[dict[Name, Value], Field(description="Variables of the thread; never shown again.")] = {}
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

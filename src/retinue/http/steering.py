@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from retinue.app.thread_views import File, Thread, file_of, files_of, keep_file, own_row, shown_thread
 from retinue.app.threads import interrupt_tree, resume_tree, taken_in
 from retinue.http.routing import Caller, Cursor, Limit, Routes, Who, ok
-from retinue.http.starting import Body, Name
+from retinue.http.starting import Body, Name, Value
 from retinue.runtime.variables import VariablesStatus
 from retinue.schema.errors import UsageError
 from retinue.schema.events.children import FileAttached
@@ -31,7 +31,7 @@ class SteerBody(Body):
 
 
 class VariablesBody(Body):
-    variables: Annotated[dict[Name, str], Field(min_length=1, description="Values by name; never shown again.")]
+    variables: Annotated[dict[Name, Value], Field(min_length=1, description="Values by name; never shown again.")]
 
 
 @routes.on("POST", "/threads/{thread}/interrupt", "threads:write", Thread)

@@ -3,6 +3,7 @@
 Who asks and what they may do is `retinue.web.auth`.
 """
 
+import asyncio
 import logging
 import time
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from retinue.app.settings import ServeSettings
 from retinue.schema.errors import RetinueError
 from retinue.web.problem import Refused, answer, internal
 from retinue.web.served import Served
@@ -42,7 +44,7 @@ class Guard:
         if scope["type"] != "http":
             return  # no surface speaks WebSocket, and the server opens and closes the app itself
         reply = _Reply(send)
-        body = _Body(receive, self._served.settings.max_body)
+        body = _Body(receive, self._served.settings)
         began = time.perf_counter()
         try:
             self._check(Headers(scope=scope))
@@ -58,7 +60,7 @@ class Guard:
             self._count(scope, reply.status, time.perf_counter() - began)
 
     def _check(self, headers: Headers) -> None:
-        host = headers.get("host", "")
+        host = ", ".join(headers.getlist("host"))
         if _name(host) not in self._hosts:
             hint = "add it to serve.hosts if this server is meant to answer for it"
             raise Refused(421, "host", f"this server does not answer for {host[:100]!r}", hint=hint)
@@ -93,15 +95,23 @@ class _Reply:
 
 
 class _Body:
-    """Receives, up to the limit."""
+    """Receives, up to the limit, and not for ever; then only that the caller left."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, settings: ServeSettings) -> None:
         self._receive = receive
-        self._limit = limit
+        self._limit, self._patience = settings.max_body, settings.request_seconds
         self._read = 0
+        self._complete = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(408, "too_slow", f"nothing of the body came for {self._patience:g} s") from None
+        self._complete = not message.get("more_body", False)
         self._read += len(message.get("body", b""))
         if self._read > self._limit:
             raise _too_large(self._limit)
