@@ -131,6 +131,7 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
     present = {canonical_name(piece.key) for piece in pieces}
     before: Piece | None = None
     open_text: Piece | None = None
+    texts: list[tuple[Scalar, Piece]] = []
     for piece in pieces:
         if piece.key in root.fields:
             first = root.keys[piece.key][0]
@@ -139,24 +140,28 @@ def _in_pieces(block: str, first_line: int, whole: Broken, report: Report) -> Fi
         if isinstance(node, Broken):
             if not is_text(piece.key):
                 raise _bare_star(piece) or node
-            inside = open_text if find(piece.key) is None else None
-            if inside is not None:
+            if open_text is not None and find(piece.key) is None:
                 # a word before a colon, inside a text that is broken already
-                piece = msgspec.structs.replace(inside, text=inside.text + piece.text)
+                _check_power(piece.text, piece.line, open_text.key, present)
+                _check_orphans(piece.text, piece.line, open_text.key)
+                open_text.text += piece.text
+                continue
             _check_text(piece, before, present, node)
-            if inside is None:
-                message = f"the value of '{piece.key}' is not YAML; it was read as plain text"
-                hint = "put it in quotes, or after '|' on lines of its own"
-                report.add("rescued-text", piece.line, piece.value_at, message, hint)
-            node = _as_text(piece)
+            message = f"the value of '{piece.key}' is not YAML; it was read as plain text"
+            hint = "put it in quotes, or after '|' on lines of its own"
+            report.add("rescued-text", piece.line, piece.value_at, message, hint)
+            node = Scalar("", "", piece.line, piece.value_at)
+            texts.append((node, piece))
             open_text = piece if canonical_name(piece.key) in _MANY_LINES else None
         elif find(piece.key) is not None:
             open_text = None
         root.fields[piece.key] = node
         root.keys[piece.key] = (piece.line, 1)
         before = piece
-    if not any(problem.code == "rescued-text" for problem in report.problems):
+    if not texts:
         raise whole
+    for node, piece in texts:
+        node.value = node.text = _as_text(piece)
     return root
 
 
@@ -208,17 +213,8 @@ def _read_piece(piece: Piece) -> Node | Broken:
 
 def _check_text(piece: Piece, before: Piece | None, present: set[str], error: Broken) -> None:
     """Raises when the text of a piece may hold power, or goes on where it should not."""
-    text, start = piece.text, len(piece.key) + 1
-    found = [match for match in _INNER_KEY.finditer(text, start) if grants_power(match[1])]
-    lost = [
-        match for match in _INLINE.finditer(text, start) if canonical_name(match[2]) not in present and _is_lost(match)
-    ]
-    for match, group in [*((m, 1) for m in found), *((m, 2) for m in lost)]:
-        at = match.start(group)
-        line = piece.line + text.count("\n", 0, at)
-        reason = f"may be lost in the broken text of '{piece.key}'; quote that text"
-        raise _hidden(match[group], line, at - text.rfind("\n", 0, at), reason)
-    rest = text.partition("\n")[2]
+    _check_power(piece.text, piece.line, piece.key, present, start=len(piece.key) + 1)
+    rest = piece.text.partition("\n")[2]
     more = [line for line in rest.split("\n") if _speaks(line)]
     if not more:
         return
@@ -227,6 +223,17 @@ def _check_text(piece: Piece, before: Piece | None, present: set[str], error: Br
     _check_orphans(rest, piece.line + 1, piece.key)
     if before is not None and grants_power(before.key) and "\n" in before.text.strip() and more[0][0] in " \t-":
         raise _hidden(before.key, before.line, 1, f"may go on below the broken text of '{piece.key}'; quote that text")
+
+
+def _check_power(text: str, line: int, key: str, present: set[str], start: int = 0) -> None:
+    found = [match for match in _INNER_KEY.finditer(text, start) if grants_power(match[1])]
+    lost = [
+        match for match in _INLINE.finditer(text, start) if canonical_name(match[2]) not in present and _is_lost(match)
+    ]
+    for match, group in [*((m, 1) for m in found), *((m, 2) for m in lost)]:
+        at = match.start(group)
+        reason = f"may be lost in the broken text of '{key}'; quote that text"
+        raise _hidden(match[group], line + text.count("\n", 0, at), at - text.rfind("\n", 0, at), reason)
 
 
 def _check_orphans(rest: str, line: int, key: str) -> None:
@@ -251,7 +258,7 @@ def _hidden(what: str, line: int, column: int, reason: str) -> Refused:
     return Refused(f"'{what}' {reason}", line, column, "hidden-power")
 
 
-def _as_text(piece: Piece) -> Scalar:
+def _as_text(piece: Piece) -> str:
     first, _, rest = piece.text.partition("\n")
     value = first[piece.value_at - 2 :].strip()
     lines = [line.strip() for line in rest.split("\n")]
@@ -261,4 +268,4 @@ def _as_text(piece: Piece) -> Scalar:
     if text[:1] in ('"', "'"):
         quote = text[0]
         text = text[1:].removesuffix(quote) if text.endswith(quote) else text[1:]
-    return Scalar(text, text, piece.line, piece.value_at)
+    return text

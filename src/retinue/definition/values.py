@@ -233,7 +233,8 @@ _LONGEST = 3650 * 86400.0
 def seconds_of(node: Node, unit: float = 1.0) -> float:
     wanted = "a duration like 90s, 5m or 1h, at most 3650d"
     value = number_of(node)
-    if value is None and isinstance(node, Scalar) and isinstance(node.value, str):
+    # a long run of digits would be tried from each of them
+    if value is None and isinstance(node, Scalar) and isinstance(node.value, str) and len(node.value) < 100:
         text = node.value.strip()
         if clock := _CLOCK.fullmatch(text):
             value, unit = int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]), 1.0
