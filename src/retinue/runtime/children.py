@@ -11,8 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from retinue.policy.ceiling import denies
-from retinue.policy.rules import Tier
 from retinue.ports.store import Caps, InboxEntry, NewThread
 from retinue.ports.tool import Result
 from retinue.runtime import attachments, environment, ledger
@@ -35,8 +33,9 @@ from retinue.schema.message import Outcome, Part, Text
 from retinue.schema.thread import SideName
 
 RESULT = "Subagent (reference: {reference}) has returned the following result:\n\n{text}"
-_STOPS = frozenset({"aborted", "terminated"})
 FAILURE = "Subagent (reference: {reference}) has reported a failure:\n\n{text}"
+_STOPS = frozenset({"aborted", "terminated"})
+_LABELS: tuple[Literal["private", "untrusted"], ...] = ("private", "untrusted")
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,12 +93,12 @@ async def start(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str]) -> 
         env: Scoped variables for this child alone, sealed.
     """
     reference, now = child_id(wanted.call), work.now
-    name = wanted.name or pin.definition.name
+    wanted = msgspec.structs.replace(wanted, name=wanted.name or pin.definition.name)
     running = sum(map(_runs, work.state.children.values()))
     queued = running >= work.runtime.tuning.children_at_once
     files, copied = attachments.send(work, wanted.attachments, reference)
-    events: list[AnyEvent] = [_thread_started(work, pin, msgspec.structs.replace(wanted, name=name), env, reference)]
-    events += [TaintMarked(at=now, label=label, origin="caller") for label in _taints(work)]
+    events: list[AnyEvent] = [_thread_started(work, pin, wanted, env, reference)]
+    events += [TaintMarked(at=now, label=label, origin="caller") for label in _LABELS if label in work.state.taints]
     said = inbox.Message(
         parts=(Text(text=wanted.text + attachments.listed(copied)),),
         sender=work.thread,
@@ -129,7 +128,7 @@ async def start(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str]) -> 
             reference=reference,
             call=wanted.call,
             agent=pin.definition.id,
-            name=name,
+            name=wanted.name,
             title=wanted.title,
             description=wanted.description or pin.definition.description,
             resumable=config is not None,
@@ -148,7 +147,6 @@ async def start(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str]) -> 
 
 def _thread_started(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str], reference: ThreadId) -> ThreadStarted:
     thread, own = work.state.thread, work.state.pin.definition
-    resumable = wanted.config.resumable if wanted.config else None
     return ThreadStarted(
         at=work.now,
         thread=reference,
@@ -164,17 +162,13 @@ def _thread_started(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str],
         description=wanted.description,
         inherited_model=candidates(work, "a")[0].model.name,
         inherited_compaction=own.compaction or thread.inherited_compaction,
-        ceiling=denies((Tier("session", thread.ceiling),)) if thread.ceiling else (),
+        ceiling=thread.ceiling,
         read_only=thread.read_only or own.execution_mode == "planning",
         sandbox=_stricter(thread.sandbox, pin.definition.sandbox),
         budget=pin.definition.budget,
         capped=thread.capped or pin.definition.budget != Budget(),
         cost_capped=ledger.cost_capped(thread) or pin.definition.budget.cost is not None,
         max_depth=depth_limit(work),
-        blocking=wanted.blocking,
-        resumable=resumable is not None,
-        explicit_communication=resumable is not None and resumable.parent_communication == "explicit",
-        receives_messages=resumable.receives_messages if resumable else "side_a",
         env={**environment.inherited(work, wanted.config), **env},
         scoped_env=tuple(env),
     )
@@ -182,11 +176,6 @@ def _thread_started(work: Work, pin: Pin, wanted: Start, env: Mapping[str, str],
 
 def _stricter(one: str, other: str) -> SandboxMode:
     return "require" if "require" in (one, other) else "off" if one == "off" == other else "auto"
-
-
-def _taints(work: Work) -> list[Literal["private", "untrusted"]]:
-    labels: tuple[Literal["private", "untrusted"], ...] = ("private", "untrusted")
-    return [label for label in labels if label in work.state.taints]
 
 
 def running(reference: ThreadId) -> Result:
@@ -215,8 +204,8 @@ async def report(work: Work, report: inbox.ChildReport, id: str) -> None:
     child = work.state.children.get(report.child)
     if child is None:
         return
-    for label in report.taints:
-        if label in ("private", "untrusted") and label not in work.state.taints:
+    for label in _LABELS:
+        if label in report.taints and label not in work.state.taints:
             work.record(TaintMarked(at=work.now, label=label, origin=f"child {child.started.name}"))
     match report.kind:
         case "status":
