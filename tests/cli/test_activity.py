@@ -46,3 +46,10 @@ def test_the_meter_counts_every_request_and_an_unknown_price_stays_unknown() -> 
     meter.take(AuxiliaryUsed(at=0, agent="title", model="m", usage=Usage(input=500), cost=None))
 
     assert meter.text("thinks") == "0.0s · 1 step · 1.5k tokens · $? · thinks"
+
+
+def test_lines_that_a_command_prints_one_by_one_are_not_joined() -> None:
+    activity = Activity()
+    for piece in ("line 1\n", "line 2\n", "\n", "li", "ne 3"):
+        activity.hear(piece)
+    assert activity.text == "starts | line 3"

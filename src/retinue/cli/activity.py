@@ -87,7 +87,7 @@ class Activity:
 
     def hear(self, text: str) -> None:
         """A piece of what the model says or a command prints."""
-        *_, self._last = (self._last + text[-500:]).rstrip().splitlines() or [""]
+        *_, self._last = ["", *(line for line in (self._last + text[-500:]).splitlines(keepends=True) if line.strip())]
 
     @property
     def text(self) -> str:
