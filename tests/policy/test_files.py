@@ -2,7 +2,7 @@
 
 import pytest
 
-from retinue.policy.files import Place, hidden, judge_file, lexical, protected
+from retinue.policy.files import Place, judge_file, lexical, protected
 from retinue.policy.rules import Tier
 from retinue.ports.tool import Op, Target
 from retinue.schema.permission import Rule, Verdict
@@ -109,15 +109,6 @@ def test_no_rule_opens_a_protected_file() -> None:
 
     assert verdict(at("write", "/w/.git/config"), everything) == "deny"
     assert protected("/w/.zshrc", PLACE)
-
-
-@pytest.mark.spec("PERM-03")
-def test_listings_hide_what_is_denied() -> None:
-    test = hidden(PLACE, [NO_SECRETS])
-
-    assert test is not None
-    assert [test("/w/.env"), test("/w/a"), test("/other/.env")] == [True, False, True]
-    assert hidden(PLACE, []) is None
 
 
 @pytest.mark.spec("PERM-02", "PERM-03")

@@ -3,7 +3,7 @@ import pytest
 from retinue.ports.tool import Rejected
 from retinue.schema.agent import ToolOverride
 from retinue.schema.tool import ToolSpec
-from retinue.tools.arguments import check, schema_problem
+from retinue.tools.arguments import check
 
 READ = ToolSpec(
     name="read",
@@ -75,8 +75,6 @@ def test_a_schema_that_refers_elsewhere_is_refused_and_nothing_is_fetched() -> N
     spec = ToolSpec(name="odd", description="", parameters={"$ref": "http://127.0.0.1:9/schema.json"})
 
     assert "not valid JSON Schema" in message(check("{}", spec))
-    assert schema_problem(spec.parameters) is not None
-    assert schema_problem(READ.parameters) is None
 
 
 def test_a_long_list_of_problems_is_cut() -> None:

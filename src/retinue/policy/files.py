@@ -7,7 +7,7 @@ and use the same descriptor afterwards. Nothing here touches the disk.
 import os.path
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retinue.policy.patterns import expand_home, overlap
@@ -106,20 +106,6 @@ def protected(path: str, place: Place, *, pattern: bool = False) -> bool:
         return True
     kept = (name for folder in place.protected for name in (folder, f"{folder}/*"))
     return pattern and any(overlap(name, plain) for name in (*_PROTECTED_PATTERNS, *kept))
-
-
-def hidden(place: Place, tiers: Sequence[Tier], tool: str = "read") -> Callable[[str], bool] | None:
-    """Return a test for real paths that a listing must leave out; None when nothing is denied.
-
-    A listing asks it for every file it finds, so it looks at rules only.
-    """
-    if not any(rule.verdict == "deny" for tier in tiers for rule in tier.about(tool)):
-        return None
-
-    def denied(path: str) -> bool:
-        return _by_rules(tool, lexical("read", path), place, tiers, "allow").verdict == "deny"
-
-    return denied
 
 
 def spellings(name: str, place: Place) -> tuple[str, ...]:

@@ -109,19 +109,6 @@ def strictest(decisions: Iterable[Decision]) -> Decision | None:
     return max(decisions, key=lambda d: STRICTNESS[d.verdict], default=None)
 
 
-def merge(*groups: Sequence[Tier]) -> tuple[Tier, ...]:
-    """Return every tier of `groups` once.
-
-    Tiers are never joined into one list of rules, where a later allow would
-    override an earlier deny.
-    """
-    return tuple(dict.fromkeys(tier for group in groups for tier in group))
-
-
-def stricter(a: Verdict, b: Verdict) -> Verdict:
-    return a if STRICTNESS[a] >= STRICTNESS[b] else b
-
-
 def allowed_commands(commands: Sequence[str] | None) -> tuple[Rule, ...]:
     """Return S2's list as rules: the listed commands allow, every other asks.
 

@@ -67,14 +67,7 @@ def available() -> Available:
             program,
             *_ALWAYS,
             *extra,
-            "--unshare-net",
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
+            *["--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"],
         ]
         try:
             done = subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False)

@@ -5,7 +5,6 @@ twice are decoded, and a null for a property that may be left out is left out.
 Everything else goes back to the model with what was wrong and the schema.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -40,15 +39,6 @@ def check(text: str, spec: ToolSpec, override: ToolOverride = _NO_OVERRIDE) -> d
         arguments = {k: v for k, v in arguments.items() if k not in nulls}
         errors = list(islice(validator.iter_errors(arguments), _TOLD))
     return _rejected(spec, [_told(e.instance_path, e.message) for e in errors]) if errors else arguments
-
-
-def schema_problem(parameters: Mapping[str, object]) -> str | None:
-    """What is wrong with a tool's own schema, for those who take in tools from elsewhere."""
-    try:
-        _validator(msgspec.json.encode(parameters))
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def _parse(text: str) -> dict[str, object] | str:

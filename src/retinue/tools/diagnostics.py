@@ -16,11 +16,11 @@ from typing import Annotated
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, ToolContext
+from retinue.ports.tool import Result, ToolContext
 from retinue.tools.attempt import Failed, declare, taken
 from retinue.tools.commands import run_command, sandboxed
 from retinue.tools.paths import admit, found
-from retinue.tools.read import inspect_read
+from retinue.tools.reading import ReadingTool
 from retinue.tools.settings import ToolSettings
 
 _SECONDS = 120.0
@@ -44,50 +44,32 @@ class Checker(msgspec.Struct, frozen=True, kw_only=True):
     runs_project: bool = False
 
 
+def _checker(name: str, files: str, command: str, beside: str = "", *, runs_project: bool = False) -> Checker:
+    return Checker(
+        name=name,
+        files=tuple(files.split()),
+        command=tuple(command.split()),
+        beside=tuple(beside.split()),
+        runs_project=runs_project,
+    )
+
+
+_ESLINT = "eslint.config.js eslint.config.mjs eslint.config.ts .eslintrc.json .eslintrc.js .eslintrc"
 CHECKERS = (
-    Checker(
-        name="ruff", files=("*.py", "*.pyi"), command=("ruff", "check", "--output-format=concise", "--no-fix", "{file}")
-    ),
-    Checker(name="pyright", files=("*.py", "*.pyi"), command=("pyright", "{file}")),
-    Checker(
-        name="tsc", files=("*.ts", "*.tsx"), command=("tsc", "--noEmit", "--pretty", "false"), beside=("tsconfig.json",)
-    ),
-    Checker(
-        name="eslint",
-        files=("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx"),
-        command=("eslint", "--format", "json", "{file}"),
-        beside=(
-            "eslint.config.js",
-            "eslint.config.mjs",
-            "eslint.config.ts",
-            ".eslintrc.json",
-            ".eslintrc.js",
-            ".eslintrc",
-        ),
-        runs_project=True,
-    ),
-    Checker(name="go", files=("*.go",), command=("go", "vet", "./..."), beside=("go.mod",)),
-    Checker(
-        name="cargo",
-        files=("*.rs",),
-        command=("cargo", "check", "--quiet", "--offline", "--message-format", "short"),
-        beside=("Cargo.toml",),
-        runs_project=True,
-    ),
+    _checker("ruff", "*.py *.pyi", "ruff check --output-format=concise --no-fix {file}"),
+    _checker("pyright", "*.py *.pyi", "pyright {file}"),
+    _checker("tsc", "*.ts *.tsx", "tsc --noEmit --pretty false", "tsconfig.json"),
+    _checker("eslint", "*.js *.jsx *.mjs *.cjs *.ts *.tsx", "eslint --format json {file}", _ESLINT, runs_project=True),
+    _checker("go", "*.go", "go vet ./...", "go.mod"),
+    _checker("cargo", "*.rs", "cargo check --quiet --offline --message-format short", "Cargo.toml", runs_project=True),
 )
 
 
-class Diagnostics:
+class Diagnostics(ReadingTool):
     spec = declare("diagnostics", "Reports what the project's checkers say of a file.", Arguments, "read")
 
     def __init__(self, settings: ToolSettings) -> None:
         self._settings = settings
-
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("path", ""))
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspect_read(str(arguments.get("path", "")), context)
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         try:

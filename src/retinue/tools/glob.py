@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, ToolContext
+from retinue.ports.tool import Result, ToolContext
 from retinue.tools.attempt import Failed, attempt, declare
-from retinue.tools.read import inspect_read
+from retinue.tools.reading import ReadingTool
 from retinue.tools.search import batches, folder, newest_first
 from retinue.tools.walk import files_below, ripgrep
 
@@ -19,7 +19,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 100
 
 
-class Glob:
+class Glob(ReadingTool):
     spec = declare(
         "glob",
         "Finds files by name, the most recently changed first. Leaves out what .gitignore leaves out.",
@@ -32,9 +32,6 @@ class Glob:
 
     def resource(self, arguments: Mapping[str, object]) -> str:
         return str(arguments.get("pattern", ""))
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspect_read(str(arguments.get("path") or "."), context)
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         return await attempt(self._glob, Arguments, arguments, context)

@@ -12,13 +12,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, ToolContext
+from retinue.ports.tool import Result, ToolContext
 from retinue.sandbox.descriptors import Located, beneath, content
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
 from retinue.tools.output import shorten
 from retinue.tools.paths import Found
-from retinue.tools.read import inspect_read
+from retinue.tools.reading import ReadingTool
 from retinue.tools.search import Hit, batches, folder, newest_first, shown_name
 from retinue.tools.text import decode, lines_of
 from retinue.tools.walk import files_below, files_with, ripgrep, run
@@ -51,7 +51,7 @@ class Line(msgspec.Struct, frozen=True):
     matches: bool
 
 
-class Grep:
+class Grep(ReadingTool):
     spec = declare(
         "grep",
         "Searches file contents with a regular expression, the most recently changed files first. "
@@ -62,12 +62,6 @@ class Grep:
 
     def __init__(self, program: str | None = None, *, use_program: bool = True) -> None:
         self._program = (program or ripgrep()) if use_program else None
-
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("path") or ".")
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspect_read(str(arguments.get("path") or "."), context)
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         return await attempt(self._grep, Arguments, arguments, context)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, Target, ToolContext
+from retinue.ports.tool import Result, Target, ToolContext
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.paths import visible
-from retinue.tools.read import inspect_read
+from retinue.tools.reading import ReadingTool
 from retinue.tools.search import folder, printable
 from retinue.tools.walk import walk
 
@@ -19,14 +19,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 400
 
 
-class List:
+class List(ReadingTool):
     spec = declare("list", "Shows a folder as a tree. Leaves out what .gitignore leaves out.", Arguments, "read")
-
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("path") or ".")
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspect_read(str(arguments.get("path") or "."), context)
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         return await attempt(_list, Arguments, arguments, context)

@@ -1,6 +1,5 @@
 """read: a text file by lines with numbers, an image or PDF as media, a notebook as its cells."""
 
-import asyncio
 import base64
 import os
 from collections.abc import Iterable, Mapping
@@ -9,13 +8,14 @@ from typing import Annotated
 
 import msgspec
 
-from retinue.ports.tool import Inspection, Result, Target, ToolContext
+from retinue.ports.tool import Result, Target, ToolContext
 from retinue.sandbox.descriptors import readable
 from retinue.schema.message import Media
 from retinue.tools.attempt import Failed, attempt, declare
 from retinue.tools.change import MOST
 from retinue.tools.output import Bounds, shorten
-from retinue.tools.paths import Found, admit, found, own
+from retinue.tools.paths import Found, admit, found
+from retinue.tools.reading import ReadingTool
 from retinue.tools.reads import digest, remember
 from retinue.tools.text import decode, lines_from
 
@@ -35,7 +35,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, msgspec.Meta(ge=1, description="How many lines to read.")] = 2000
 
 
-class Read:
+class Read(ReadingTool):
     spec = declare(
         "read",
         "Reads a file. Text comes with line numbers, at most 2,000 lines at a time; go on with offset. "
@@ -44,27 +44,8 @@ class Read:
         "read",
     )
 
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("path", ""))
-
-    async def inspect(self, arguments: Mapping[str, object], context: ToolContext) -> Inspection:
-        return await inspect_read(str(arguments.get("path", "")), context)
-
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         return await attempt(_read, Arguments, arguments, context)
-
-
-async def inspect_read(path: str, context: ToolContext) -> Inspection:
-    """What reading `path` touches; the thread's own files are nobody's question."""
-
-    def look() -> Inspection:
-        try:
-            with found(path, "read", context) as place:
-                return Inspection(targets=() if own(place.target, context) else (place.target,))
-        except Failed as failed:
-            return Inspection(failure=failed.result)
-
-    return await asyncio.to_thread(look)
 
 
 def _read(arguments: Arguments, context: ToolContext) -> Result:

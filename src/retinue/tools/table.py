@@ -30,15 +30,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect
     needs: tuple[str, ...] = ()
     """Parts of the toolbox that the class is built with."""
-    offered_with: str | None = None
-    """The tool whose name filters and rules use for this one."""
 
 
 TABLE: Mapping[str, Row] = {
     "read": Row(target="read:Read", effect="read"),
     "write": Row(target="write:Write", effect="idempotent"),
     "edit": Row(target="edit:Edit", effect="write"),
-    "multi_edit": Row(target="multi_edit:MultiEdit", effect="write", offered_with="edit"),
+    "multi_edit": Row(target="multi_edit:MultiEdit", effect="write"),
     "glob": Row(target="glob:Glob", effect="read"),
     "grep": Row(target="grep:Grep", effect="read"),
     "list": Row(target="list:List", effect="read"),
