@@ -1,17 +1,25 @@
 """How many threads are at work at once: in all, of one agent, of one caller; the rest waits, the longest first."""
 
 import asyncio
+import logging
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from retinue.app.clock import SystemClock
 from retinue.app.settings_file import load_settings
+from retinue.dispatch.local import LocalDispatcher
 from retinue.models.script import CallTool, Say, ScriptedRequest
+from retinue.ports.store import Claim, NewThread
 from retinue.runtime.completion import COMPLETE
 from retinue.runtime.deps import Tuning
 from retinue.schema.errors import SettingsError
+from retinue.schema.ids import Tenant, ThreadId
+from retinue.storage.sqlite import open_database
 from retinue.testing.harness import QUICK, Scripts, log_of, scripted_app
+from retinue.tools.function import tool
 from support.agents import agent
 from support.tree import complete, lead, outcomes
 
@@ -143,3 +151,57 @@ async def test_threads_over_the_limit_of_the_process_wait_for_a_place(tmp_path: 
             await asyncio.gather(*(app.engine.wait(thread) for thread in threads))
     assert crowd.most == {"worker": 2}
     assert crowd.order == sorted(crowd.order)
+
+
+@pytest.mark.spec("RUN-12")
+async def test_closing_ends_a_run_whose_tool_swallows_the_first_cancellation(tmp_path: Path) -> None:
+    began, swallowed = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def stubborn() -> str:
+        """Do not listen."""
+        began.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            swallowed.set()
+        return await asyncio.get_running_loop().create_future()
+
+    script = [Say(calls=[CallTool("stubborn", {})])]
+    async with asyncio.timeout(10):
+        async with scripted_app(tmp_path, script, agents=[agent("calc", "stubborn")], tools=[stubborn]) as app:
+            await app.start("calc", "go")
+            await began.wait()
+    assert swallowed.is_set()
+
+
+async def test_a_thread_that_could_not_be_driven_is_given_back_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="retinue")
+    driven, failures = asyncio.Event(), iter([ValueError("a bug")])
+    database = await open_database(tmp_path / "store.db")
+
+    class Unlucky(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(0.01)
+
+    async def run(claim: Claim) -> None:
+        for failure in failures:
+            raise failure
+        driven.set()
+
+    async def look(threads: Sequence[ThreadId]) -> None:
+        raise AssertionError
+
+    thread = ThreadId("t")
+    new = NewThread(id=thread, tenant=Tenant("default"), root=thread, agent="a", created_at=0.0, events=(b"{}",))
+    await database.store.create(new)
+    dispatcher = LocalDispatcher(database.store, Unlucky(), owner="o", run=run, look=look)
+    dispatcher.start()
+    try:
+        async with asyncio.timeout(10):
+            await driven.wait()
+    finally:
+        await dispatcher.stop()
+        await database.close()

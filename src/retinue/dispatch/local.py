@@ -18,7 +18,8 @@ log = logging.getLogger("retinue.dispatch")
 _IDLE = 5.0
 """Seconds between looks when nothing is due and nobody wakes us."""
 _PAUSE = 1.0
-"""Seconds before the next look when one failed."""
+"""Seconds before the next look when one failed, and before who does not stop is told again."""
+_TELLINGS = 5
 
 
 class LocalDispatcher:
@@ -66,11 +67,18 @@ class LocalDispatcher:
         return not pending
 
     async def stop(self) -> None:
-        """Stop claiming and cancel what runs: the logs say where to go on."""
-        running = [*self._loops, *self._tasks.values()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        """Stop claiming and cancel what runs: the logs say where to go on.
+
+        A tool may swallow a cancellation, so whoever still runs is told again, but not for ever.
+        """
+        running: set[asyncio.Task[None]] = {*self._loops, *self._tasks.values()}
+        for _ in range(_TELLINGS):
+            if not running:
+                return
+            for task in running:
+                task.cancel()
+            _, running = await asyncio.wait(running, timeout=_PAUSE)
+        log.error("%d threads did not stop when they were told to", len(running))
 
     async def _claim_loop(self) -> None:
         while True:

@@ -109,13 +109,16 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while self._failure is None and not (self._closing and self._queue.empty()):
-            if group := self._take():
-                self._commit(group)
-            if self._polling and monotonic() - self._looked_at >= POLL_SECONDS:
-                self._look_elsewhere()
-        self._connection.close()
-        self._tell(self._end)
+        try:
+            while self._failure is None and not (self._closing and self._queue.empty()):
+                if group := self._take():
+                    self._commit(group)
+                if self._polling and monotonic() - self._looked_at >= POLL_SECONDS:
+                    self._look_elsewhere()
+        finally:  # whatever it was, nobody waits for a writer that is gone
+            self._closing = True
+            self._connection.close()
+            self._tell(self._end)
 
     def _take(self) -> "list[_Queued]":
         """All that is queued; empty after a wake-up without work, or when it is time to look elsewhere."""
