@@ -53,7 +53,7 @@ def agent_card(definition: AgentDefinition, url: str, *, old: bool, extended: bo
         old: Whether protocol 0.3 is spoken too.
         extended: For a caller with a key: also what the agent wants as input.
     """
-    skills = [_skill(definition, examples=definition.examples)]
+    skills = [_skill(definition)]
     if extended and definition.inputs:
         schema = msgspec.json.encode(input_schema(definition.inputs)).decode()
         about = f"Takes these inputs, as a data part: {schema}"
@@ -64,19 +64,19 @@ def agent_card(definition: AgentDefinition, url: str, *, old: bool, extended: bo
 
 def directory_card(agents: Iterable[AgentDefinition], url: str, *, old: bool) -> AgentCard:
     """One card for all: each agent is a skill, and `metadata.agent` of a message names the one that is meant."""
-    skills = [_skill(definition, examples=definition.examples) for definition in agents]
+    skills = [_skill(definition) for definition in agents]
     about = "Several agents behind one address. Each skill is one; name it in `metadata.agent` of the message."
     return _card("Retinue", about, "1", url, skills, old=old)
 
 
-def _skill(definition: AgentDefinition, *, examples: Iterable[str]) -> AgentSkill:
+def _skill(definition: AgentDefinition) -> AgentSkill:
     name = definition.display_name or definition.name
     return AgentSkill(
         id=definition.id,
         name=name,
         description=definition.description or name,
         tags=definition.tags or [definition.category],
-        examples=examples,
+        examples=definition.examples,
     )
 
 

@@ -42,7 +42,7 @@ from retinue.a2a_server.cards import agent_card, directory_card
 from retinue.a2a_server.parts import received
 from retinue.a2a_server.push import Pushes
 from retinue.a2a_server.tasks import ANSWERED_BY, ENDED
-from retinue.a2a_server.watch import current, stream, watch
+from retinue.a2a_server.watch import current, stream, until
 from retinue.app.retinue import Retinue
 from retinue.ports.a2a import TaskRow
 from retinue.schema.agent import AgentDefinition
@@ -60,12 +60,9 @@ class Handler(RequestHandler):
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         task, answered = await self._admit(params, _call(params, context))
-        news = watch(self._app.engine, task, answered=answered)
-        async with aclosing(news):
-            async for one in news:
-                if one.fold.settled or params.configuration.return_immediately:
-                    return one.fold.reply() or apply_history_length(one.fold.task(), params.configuration)
-        raise AssertionError("watching a task never ends by itself")
+        config = params.configuration
+        fold = await until(self._app.engine, task, lambda f: f.settled or config.return_immediately, answered=answered)
+        return fold.reply() or apply_history_length(fold.task(), config)
 
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
@@ -107,12 +104,7 @@ class Handler(RequestHandler):
             await engine.terminate(task.thread, reason="Canceled by the caller.", by=call.caller.name)
         except Conflict:
             raise TaskNotCancelableError from None
-        news = watch(engine, task)
-        async with aclosing(news):
-            async for one in news:
-                if one.fold.ended:
-                    return one.fold.task()
-        raise AssertionError("watching a task never ends by itself")
+        return (await until(engine, task, lambda fold: fold.ended)).task()
 
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext

@@ -35,12 +35,10 @@ async def listed(app: Retinue, params: ListTasksRequest, call: Call) -> ListTask
     for task in tasks:
         if not params.include_artifacts:
             task.ClearField("artifacts")
-        shortened = apply_history_length(task, params)
-        if shortened is not task:
-            task.CopyFrom(shortened)
     tasks.sort(key=lambda task: task.status.timestamp.ToMilliseconds(), reverse=True)
+    shown = [apply_history_length(task, params) for task in tasks]
     total = await app.database.a2a.count(wanted)
-    return ListTasksResponse(tasks=tasks, next_page_token=token, page_size=size, total_size=total)
+    return ListTasksResponse(tasks=shown, next_page_token=token, page_size=size, total_size=total)
 
 
 async def _page(

@@ -12,14 +12,14 @@ of its own. Without `artifacts` the result is the artifact, and every attachment
 
 import base64
 import mimetypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from a2a.types.a2a_pb2 import Artifact
 from a2a.types.a2a_pb2 import Part as WirePart
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from retinue.schema.completion import Completion
 from retinue.schema.message import Media, Part, Text
@@ -37,18 +37,8 @@ INPUT_MODES = (
 OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
 
 
-class SaidPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    text: str | None = None
-    data: object = msgspec.UNSET
-    url: str | None = None
-    raw: str | None = None
-    file: str | None = None
-    media_type: str | None = None
-    filename: str | None = None
-
-
 class SaidArtifact(msgspec.Struct, frozen=True, kw_only=True):
-    parts: tuple[SaidPart, ...]
+    parts: tuple[dict[str, object], ...]
     name: str = ""
     description: str = ""
     chunked: bool = False
@@ -136,20 +126,13 @@ def _received(part: WirePart) -> Part:
     return Text(text=part.text)
 
 
-def _given(part: SaidPart, folder: Path) -> WirePart:
-    if part.file is not None:
-        return _file(part.file, folder) or WirePart(text=f"{part.file} is not a file of this task")
-    fields: Mapping[str, object] = {
-        "text": part.text,
-        "url": part.url,
-        "raw": part.raw,
-        "mediaType": part.media_type,
-        "filename": part.filename,
-    }
-    given: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
-    if part.data is not msgspec.UNSET:
-        given["data"] = part.data
-    return ParseDict(given, WirePart())
+def _given(part: dict[str, object], folder: Path) -> WirePart:
+    if isinstance(file := part.get("file"), str):
+        return _file(file, folder) or WirePart(text=f"{file} is not a file of this task")
+    try:
+        return ParseDict(part, WirePart())
+    except ParseError:
+        return value_part(part)
 
 
 def _file(path: str, folder: Path) -> WirePart | None:

@@ -110,25 +110,16 @@ class A2aSurface:
         if path.endswith((CARD, _OLD_CARD)) and request.method == "GET":
             found = await self._card(request, path.removesuffix(CARD).removesuffix(_OLD_CARD))
             return await found(scope, receive, send)
-        caller = await self._authenticate(request)
-        agents = self._exposed(caller)
-        agent, rest = _split(path, agents)
-        if agent is None and len(agents) == 1 and not rest:
-            agent = next(iter(agents))
-        call = Call(caller=caller, agent=agents.get(agent or ""), agents=agents, url=_url(request, agent))
+        call, rest = self._call(request, await self._authenticate(request), path)
         inner = {**scope, "path": rest or "/", "root_path": "", "raw_path": None, SCOPE_KEY: call}
         await self._router(inner, receive, send)
 
     async def _card(self, request: Request, path: str) -> Response:
         """Public cards are the shared catalog's; a tenant's own agents show theirs to its keys."""
         caller = await self._authenticate(request) if "authorization" in request.headers else _NOBODY
-        agents = self._exposed(caller)
-        agent, rest = _split(path, agents)
-        if rest or (path and agent is None):
+        call, rest = self._call(request, caller, path)
+        if rest:
             raise Refused(404, "not_found", "there is no such agent here", hint=f"{PREFIX}{CARD} lists them")
-        if agent is None and len(agents) == 1:
-            agent = next(iter(agents))
-        call = Call(caller=caller, agent=agents.get(agent or ""), agents=agents, url=_url(request, agent))
         found = JSONResponse(agent_card_to_dict(card_for(call, old=self._old)))
         headers = {"Cache-Control": "max-age=60", "ETag": f'"{sha256(bytes(found.body)).hexdigest()[:32]}"'}
         if request.headers.get("if-none-match") == headers["ETag"]:
@@ -136,8 +127,13 @@ class A2aSurface:
         found.headers.update(headers)
         return found
 
-    def _exposed(self, caller: Caller) -> Mapping[str, AgentDefinition]:
-        return exposed(self._app.catalog.of(caller.tenant), self._app.settings.serve)
+    def _call(self, request: Request, caller: Caller, path: str) -> tuple[Call, str]:
+        """Which agent is called, and the rest of the path; an agent that is alone needs no name."""
+        agents = exposed(self._app.catalog.of(caller.tenant), self._app.settings.serve)
+        agent, rest = _split(path, agents)
+        if agent is None and len(agents) == 1 and not rest:
+            agent = next(iter(agents))
+        return Call(caller=caller, agent=agents.get(agent or ""), agents=agents, url=_url(request, agent)), rest
 
 
 def _split(path: str, agents: Mapping[str, AgentDefinition]) -> tuple[str | None, str]:

@@ -26,13 +26,12 @@ _OPENING = 1.0
 """Seconds that a stream may stay silent to see whether its agent answers with a message alone."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class News:
     """`updates` is empty whenever all that is there has been read."""
 
     fold: TaskFold
     updates: list[Update]
-    seq: Seq
 
 
 async def current(engine: Engine, task: TaskRow) -> TaskFold:
@@ -58,7 +57,7 @@ async def watch(
         deltas: Also text as it is being said.
         idle: Yield again after so many seconds without news.
     """
-    fold, draft, is_past, seen = fresh(engine, task), _Draft(), True, 0
+    fold, draft, is_past = fresh(engine, task), _Draft(), True
     items = engine.attend(task.thread, tree=True, deltas=deltas, idle=idle)
     async with aclosing(items):
         async for item in items:
@@ -66,18 +65,28 @@ async def watch(
                 if is_past:
                     _settle(fold, answered)
                 is_past = False
-                yield News(fold=fold, updates=[], seq=seen)
+                yield News(fold, [])
                 continue
             if isinstance(item, Piece):
                 if is_past or item.thread != task.thread or item.kind != "text" or fold.ended:
                     continue
                 if pieces := draft.add(fold, item):
-                    yield News(fold=fold, updates=pieces, seq=seen)
+                    yield News(fold, pieces)
                 continue
             updates = fold.apply(item.thread, item.seq, item.event)
-            seen = item.seq if item.thread == task.thread else seen
             if updates and not is_past:
-                yield News(fold=fold, updates=draft.finish(fold, updates), seq=seen)
+                yield News(fold, draft.finish(fold, updates))
+
+
+async def until(
+    engine: Engine, task: TaskRow, is_over: Callable[[TaskFold], bool], *, answered: QuestionId | None = None
+) -> TaskFold:
+    news = watch(engine, task, answered=answered)
+    async with aclosing(news):
+        async for one in news:
+            if is_over(one.fold):
+                return one.fold
+    raise AssertionError("watching a task never ends by itself")
 
 
 async def stream(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import msgspec
@@ -22,25 +22,11 @@ from retinue.remotes.callback import Callback
 from retinue.remotes.private import write_private
 from retinue.schema.errors import Denied, SettingsError
 
+if TYPE_CHECKING:
+    from retinue.remotes.a2a.auth import Auth
+
 _SIGN_IN_SECONDS = 300.0
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-
-
-class Settings(Protocol):
-    """The part of `auth` that is read here."""
-
-    @property
-    def client_id(self) -> str: ...
-    @property
-    def client_secret(self) -> str: ...
-    @property
-    def scopes(self) -> tuple[str, ...]: ...
-    @property
-    def authorization_url(self) -> str: ...
-    @property
-    def token_url(self) -> str: ...
-    @property
-    def redirect_port(self) -> int: ...
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,7 +45,7 @@ class OAuth:
     """Tokens of one agent, by its address, its client and the place that its definition renews them at."""
 
     def __init__(
-        self, agent: str, auth: Settings, url: str, card: AgentCard | None, folder: Path, client: GuardedClient
+        self, agent: str, auth: "Auth", url: str, card: AgentCard | None, folder: Path, client: GuardedClient
     ) -> None:
         self._agent, self._auth, self._client = agent, auth, client
         self._file = folder / (sha256(f"{url} {auth.client_id} {auth.token_url}".encode()).hexdigest() + ".json")
@@ -129,7 +115,7 @@ class OAuth:
             return None
 
 
-def _endpoints(auth: Settings, card: AgentCard | None) -> tuple[str, str]:
+def _endpoints(auth: "Auth", card: AgentCard | None) -> tuple[str, str]:
     """The definition's, else the card's."""
     if auth.authorization_url or auth.token_url or card is None:
         return auth.authorization_url, auth.token_url
