@@ -42,14 +42,15 @@ def test_a_conversation_can_be_forked(scripted: Setup) -> None:
 
 @pytest.mark.spec("API-02", "RUN-12", "RUN-13")
 def test_at_a_terminal_what_is_typed_meanwhile_is_queued_and_ctrl_c_interrupts(scripted: Setup) -> None:
-    scripted.agent("slow", always={"text": "Heard: {{message}}\n", "latency": 5.0})
+    scripted.agent("slow", always={"text": "Heard: {{message}}\n", "latency": 3600})
+    history = scripted.home / "chat_history"
 
     with scripted.terminal("chat", "slow") as terminal:
         terminal.expect("slow · /help")
         terminal.type("count\r")
         terminal.expect("0 steps")
         terminal.type("and more\r")
-        terminal.expect("and more")
+        terminal.until(lambda: "and more" in history.read_text())
         terminal.type("\x03")
         terminal.expect("interrupted; what you say next lets it go on")
         assert terminal.ends("\x04") == 0
@@ -58,4 +59,4 @@ def test_at_a_terminal_what_is_typed_meanwhile_is_queued_and_ctrl_c_interrupts(s
     shown = scripted.retinue("threads", "show", str(thread["id"]), code=0).stdout
     assert shown.index("count") < shown.index("and more")
     assert "Interrupted by user" in shown
-    assert "count" in (scripted.home / "chat_history").read_text()
+    assert "count" in history.read_text()

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from retinue.cli.output import Progress, amount, count, duration, lines, money, plain, table
+from retinue.cli.output import Progress, amount, count, duration, money, plain, safe, table
 
 
 def test_what_a_terminal_would_act_on_is_shown_as_a_question_mark() -> None:
     assert plain("a\x1b[31mb\nc\td") == "a?[31mb c d"
-    assert lines("a\x07\nb\u202e") == "a?\nb?"
+    assert safe("a\x1b[31mb\r\n\tc\x07\u202e") == "a?[31mb\n    c??"
 
 
 def test_columns_are_aligned_and_the_last_is_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,10 +33,13 @@ def test_a_bar_is_drawn_on_a_terminal_when_the_work_takes_long_and_is_wiped_at_t
             bar.step(2, what="fetching main")
         with Progress(4, "quick") as bar:
             bar.step(2)
-    drawn = os.read(outer, 1000).decode()
+        os.write(inner, b"END")
+        drawn = ""
+        while not drawn.endswith("END"):
+            drawn += os.read(outer, 1000).decode()
     os.close(outer)
 
-    assert drawn == "\r\x1b[K[##########----------] 2/4 fetching main 0s\r\x1b[K"
+    assert drawn == "\r\x1b[K[##########----------] 2/4 fetching main 0s\r\x1b[KEND"
 
 
 def test_nothing_is_drawn_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 import io
 
-from retinue.cli.status import Screen, safe
+from retinue.cli.status import Screen
 
 
 class Tty(io.StringIO):
@@ -63,10 +63,6 @@ def test_in_a_pipe_text_does_not_stream_and_lines_go_beside_the_answer() -> None
     screen.answer("42")
 
     assert (out.getvalue(), err.getvalue()) == ("42\n", "✓ read\n")
-
-
-def test_what_is_said_can_not_act_on_the_terminal() -> None:
-    assert safe("a\x1b[31mb\r\n\tc\x07") == "a?[31mb\n    c?"
 
 
 def test_a_status_of_several_lines_is_drawn_over_the_last_one_and_cut_to_the_width() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -70,6 +70,14 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} did not come; the terminal shows:\n{self.text[self._at :]}")
         self._at = found.end()
         return found
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        """Read what it shows until something else has happened."""
+        deadline = time.monotonic() + _PATIENCE
+        while not happened():
+            self._read(min(deadline, time.monotonic() + 0.1))
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not happen; the terminal shows:\n{self.text[self._at :]}")
 
     def type(self, keys: str) -> None:
         os.write(self._own, keys.encode())

@@ -9,7 +9,7 @@ from retinue.app import agent_views
 from retinue.cli.command import Told, command, wants_json
 from retinue.cli.here import catalog_here, settings_here
 from retinue.cli.main import LazyGroup
-from retinue.cli.output import count, error_json, lines, note, plain, print_problems, table
+from retinue.cli.output import count, error_json, note, plain, print_problems, safe, table
 from retinue.registry.catalog import Catalog, Listed, Match
 from retinue.schema.errors import RetinueError
 
@@ -60,7 +60,7 @@ def show(*, name: str, raw: bool) -> Told | None:
         from retinue.cli.agent_diff import raw_bytes
 
         raw_file = raw_bytes(settings, match.found)
-        click.echo(lines(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
+        click.echo(safe(raw_file.decode("utf-8", "replace")) if sys.stdout.isatty() else raw_file, nl=False)
         return None
     facts = msgspec.structs.asdict(agent_views.agent(match.found))
     shadows = agent_views.shadows(match.shadows)
@@ -133,7 +133,7 @@ def _show(match: Match) -> None:
         if value not in ("", "{}", "[]"):
             click.echo(f"{key.ljust(width)}  {plain(value)}")
     if definition is not None and definition.prompt:
-        click.echo(f"\n{lines(definition.prompt)}")
+        click.echo(f"\n{safe(definition.prompt)}")
     if found.entry.problems:
         click.echo()
         print_problems(found.entry.problems)

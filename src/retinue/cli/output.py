@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import click
 import msgspec
@@ -19,6 +19,12 @@ from retinue.schema.errors import RetinueError, UsageError
 from retinue.schema.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class SupportsFileno(Protocol):
+    def fileno(self) -> int: ...
+
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -39,16 +45,20 @@ def plain(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
-def lines(text: str) -> str:
-    """`text` with its line breaks, without anything a terminal would act on."""
-    return "\n".join(plain(line) for line in text.splitlines())
+def safe(text: str) -> str:
+    """`text` with its line breaks, and nothing else that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else "    " if c == "\t" else "" if c == "\r" else "?" for c in text
+    )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns; on a terminal the last one is cut to the width."""
     cells = [list(headers), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
-    limit = _width() if sys.stdout.isatty() else None
+    limit = terminal_size(sys.stdout)[0] if sys.stdout.isatty() else None
     for row in cells:
         line = "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + row[-1:]).rstrip()
         click.echo(line if limit is None or len(line) <= limit else line[: limit - 1] + "…")
@@ -152,12 +162,14 @@ class Progress:
         filled = round(20 * self._done / self._total)
         bar = "#" * filled + "-" * (20 - filled)
         line = f"[{bar}] {self._done}/{self._total} {plain(self._what)} {now - self._start:.0f}s"
-        sys.stderr.write("\r\x1b[K" + line[: _width() - 1])
+        sys.stderr.write("\r\x1b[K" + line[: terminal_size(sys.stderr)[0] - 1])
         sys.stderr.flush()
 
 
-def _width() -> int:
+def terminal_size(file: SupportsFileno) -> tuple[int, int]:
+    """Columns and rows of the terminal that `file` is, or what is usual."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80  # a terminal may not know its size
+        columns, rows = os.get_terminal_size(file.fileno())
     except (OSError, ValueError):
-        return 80
+        return 80, 24
+    return columns or 80, rows or 24  # a terminal may not know its size

@@ -28,45 +28,31 @@ def repos() -> None:
 @repos.command
 @click.argument("url")
 @click.option("--name", help="Its name, and the prefix of its agents unless --root. [default: from the URL]")
-@click.option("--branch", default="main", show_default=True)
-@click.option("--root", is_flag=True, help="Its agents have no prefix.")
-@click.option("--interval", default="5m", show_default=True, help="How often it is synced: 30s, 5m, 1h.")
-@click.option("--auth", type=click.Choice(["ssh-key", "token", "none"]), help="How to log in. [default: from the rest]")
-@click.option("--token", metavar="env(NAME)", help="The variable that holds the token.")
-@click.option("--ssh-key", metavar="PATH", help="The private key to use.")
-@click.option("--webhook-secret", metavar="env(NAME)", help="The variable that holds the webhook's secret.")
+@click.option("--branch", "branch", default="main", show_default=True)
+@click.option("--root", "isRoot", is_flag=True, help="Its agents have no prefix.")
+@click.option(
+    "--interval", "syncInterval", default="5m", show_default=True, help="How often it is synced: 30s, 5m, 1h."
+)
+@click.option(
+    "--auth",
+    "authType",
+    type=click.Choice(["ssh-key", "token", "none"]),
+    help="How to log in. [default: from the rest]",
+)
+@click.option("--token", "authToken", metavar="env(NAME)", help="The variable that holds the token.")
+@click.option("--ssh-key", "sshKeyPath", metavar="PATH", help="The private key to use.")
+@click.option("--webhook-secret", "webhookSecret", metavar="env(NAME)", help="The variable that holds its secret.")
 @click.option("--inactive", is_flag=True, help="Neither sync nor use it yet.")
-@click.option("--read-only", is_flag=True, help="No command may write or push to it.")
-def add(
-    *,
-    url: str,
-    name: str | None,
-    branch: str,
-    root: bool,
-    interval: str,
-    auth: str | None,
-    token: str | None,
-    ssh_key: str | None,
-    webhook_secret: str | None,
-    inactive: bool,
-    read_only: bool,
-) -> Told:
+@click.option("--read-only", "readOnly", is_flag=True, help="No command may write or push to it.")
+def add(*, url: str, name: str | None, inactive: bool, **options: object) -> Told:
     """Add the repository at URL to your configuration."""
     is_path = Path(url).exists()
     fields: dict[str, object] = {
         "name": name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git"),
         "gitUrl": str(Path(url).absolute()) if is_path else url,
-        "branch": branch,
-        "isRoot": root,
-        "syncInterval": interval,
-        "authType": auth,
-        "authToken": token,
-        "sshKeyPath": ssh_key,
-        "webhookSecret": webhook_secret,
         "isActive": not inactive,
-        "readOnly": read_only,
+        **{field: value for field, value in options.items() if value is not None},
     }
-    fields = {key: value for key, value in fields.items() if value is not None}
     config = _checked(fields)
     is_local = is_path or remote(config, allow_local=True).transport in ("file", "http")
     path = add_repository(settings_here(), fields, local=is_local)

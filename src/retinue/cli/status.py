@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 from unicodedata import east_asian_width
 
-from retinue.cli.output import plain
+from retinue.cli.output import plain, safe, terminal_size
 
 Style = Literal["", "dim", "bold", "red", "green", "yellow"]
 _CODES: dict[Style, str] = {"": "", "dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
@@ -106,18 +106,12 @@ class Screen:
 
     @property
     def width(self) -> int:
-        return self._size()[0]
+        return self.size[0]
 
     @property
-    def height(self) -> int:
-        return self._size()[1]
-
-    def _size(self) -> tuple[int, int]:
-        try:
-            columns, rows = os.get_terminal_size((self._out if self.live else self._err).fileno())
-        except (OSError, ValueError):
-            return 80, 24
-        return columns or 80, rows or 24  # a terminal may not know its size
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return terminal_size(self._out if self.live else self._err)
 
     def _flush(self) -> None:
         if not self._pending:
@@ -138,15 +132,6 @@ class Screen:
 
     def _styled(self, text: str, style: Style) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and self._colours and text else text
-
-
-def safe(text: str) -> str:
-    """`text` with its line breaks, and nothing else that a terminal would act on."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c == "\n" else "    " if c == "\t" else "" if c == "\r" else "?" for c in text
-    )
 
 
 def _columns(text: str) -> int:

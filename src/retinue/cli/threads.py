@@ -1,7 +1,6 @@
 """`retinue threads`: what threads there are, what was said in them, and what they cost."""
 
 import asyncio
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -20,12 +19,13 @@ from retinue.cli.output import (
     amount,
     count,
     duration,
-    lines,
     money,
     plain,
     print_json,
     print_json_line,
+    safe,
     table,
+    terminal_size,
     when,
 )
 from retinue.ports.store import Store
@@ -111,7 +111,7 @@ def _show(exported: views.Export, *, full: bool) -> None:
     for entry in exported.conversation:
         click.echo()
         click.echo(plain(f"[{entry.seq}] {_heading(entry)}"))
-        text = lines(entry.text).splitlines()
+        text = safe(entry.text).splitlines()
         cut = len(text) if full or entry.kind != "outcome" else _CUT
         for line in text[:cut]:
             click.echo(f"    {line}")
@@ -163,7 +163,7 @@ async def tree(*, id: str, keep: bool) -> Told | None:
             node = await app_threads.tree_of(database.store, thread, now=time.time())
             doing = await _doing(database.store, node)
             terminal = sys.stdout.isatty()
-            shown = list(tree_lines(node, doing, width=shutil.get_terminal_size().columns if terminal else None))
+            shown = list(tree_lines(node, doing, width=terminal_size(sys.stdout)[0] if terminal else None))
             if not keep:
                 return Told(node, "\n".join(shown))
             _draw(node, shown, over=drawn if terminal else 0)
