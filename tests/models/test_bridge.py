@@ -364,6 +364,24 @@ def test_the_library_is_not_loaded_before_it_is_asked() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.spec("MOD-02")
+async def test_no_more_is_asked_at_a_time_than_the_operator_allows() -> None:
+    now = most = 0
+
+    async def answer(_: list[library.ModelMessage], __: AgentInfo) -> library.ModelResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)
+        now -= 1
+        return library.ModelResponse(parts=[library.TextPart("hi")])
+
+    bridge = BridgeModel(FunctionModel(answer), name=NAME, limit=asyncio.Semaphore(2))
+    await asyncio.gather(*(bridge.ask(asked(bridge, user("Go"), stream=False)) for _ in range(5)))
+
+    assert most == 2
+
+
 def test_a_price_is_what_it_is_told() -> None:
     assert BridgeModel("test", name=NAME).price(Usage(input=1)) is None
     assert BridgeModel("test", name=NAME, price=lambda u: u.input * 2).price(Usage(input=3)) == 6

@@ -7,6 +7,7 @@ retries nothing: that is the runtime's business.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from retinue.models import neutral
@@ -42,12 +43,14 @@ class BridgeModel:
         base_url: str | None = None,
         api_key: str | None = None,
         price: Callable[[Usage], int | None] = lambda _: None,
+        limit: asyncio.Semaphore | None = None,
     ) -> None:
         self.name = name
         self.format = NAME
         self.window = window
         self.max_output = max_output
         self._price = price
+        self._limit: AbstractAsyncContextManager[object] = nullcontext() if limit is None else limit
         self._wanted = model
         self._endpoint = {k: v for k, v in (("base_url", base_url), ("api_key", api_key)) if v is not None}
         self._model: LibraryModel | None = None
@@ -67,8 +70,9 @@ class BridgeModel:
         watch = None if on_delta is None else messages.Watcher(on_delta)
         try:
             if not request.stream:
-                return messages.answer(await model.request(*asked), self.name)
-            async with model.request_stream(*asked) as stream:
+                async with self._limit:
+                    return messages.answer(await model.request(*asked), self.name)
+            async with self._limit, model.request_stream(*asked) as stream:
                 async for event in stream:
                     if watch is not None:
                         watch(event)

@@ -268,6 +268,7 @@ class ProviderModels:
             # Without ours, the library looks for a variable of its own.
             api_key=None if isinstance(config.key, str) and config.key not in self._env else config.read_key(self._env),
             price=lambda usage: prices.cost(usage, info),
+            limit=self._limits.get(config.name),
         )
 
 
