@@ -26,7 +26,6 @@ from retinue.schema.problem import Problem
 from retinue.sources.builtin import BuiltinSource
 from retinue.sources.configuration import ConfigurationSource, ConfiguredAgents
 from retinue.sources.directory import DirectorySource
-from retinue.sources.remote import RemoteSource
 
 if TYPE_CHECKING:
     from retinue.definition.code import CodeAgent
@@ -232,7 +231,7 @@ def _sources(
         if t.settings.remote_agents
     ]
     if remote:
-        yield RemoteSource(remote)
+        yield ConfigurationSource(remote, remote=True)
 
 
 def _git_sources(settings: Settings, environ: Mapping[str, str], progress: Progress | None) -> Iterator[Source]:

@@ -25,7 +25,7 @@ from retinue.definition.shapes import (
     SUBAGENTS,
     URL,
 )
-from retinue.definition.toolset import allowed, denied, overrides_kind
+from retinue.definition.toolset import OVERRIDES, allowed, denied
 from retinue.definition.values import (
     FLAG,
     MAP,
@@ -139,7 +139,7 @@ _GROUPS: dict[str, tuple[Key, ...]] = {
         Key("options", MAP, "free values for the provider's adapter", lenient=True),
     ),
     "Prompt": (
-        Key("system_prompt", TEXT, "the prompt; the body is then documentation", field="prompt"),
+        Key("system_prompt", TEXT, "the prompt; the body is then documentation"),
         Key("query", TEXT, "template of the first user message", default="{{prompt}}"),
         Key("inputs", INPUTS, "typed inputs", aliases=("input_schema",), variants={"arguments": ARGUMENTS}),
         Key("variables", TEXT_MAP, "values for `{{name}}`", aliases=("prompt_variables",), lenient=True),
@@ -181,7 +181,7 @@ _GROUPS: dict[str, tuple[Key, ...]] = {
         Key("tools", _TOOLS, "the tools it is offered", default="all", power=True),
         Key("allowed_tools", _TOOLS, "a second list; both must name a tool", default="all", power=True),
         Key("disallowed_tools", _DENIED, "tools it is never offered", aliases=("denied_tools",), power=True),
-        Key("tool_overrides", overrides_kind(), "limits and default arguments of one tool", power=True),
+        Key("tool_overrides", OVERRIDES, "limits and default arguments of one tool", power=True),
         Key("allowed_commands", TEXTS, "commands bash may run without asking; [] removes bash", power=True),
         Key("mcp_servers", SERVERS, "MCP servers", power=True),
         Key("permissions", PERMISSIONS, "rules of its own", aliases=("permission",), default="primary", power=True),

@@ -60,8 +60,8 @@ def canonical_fields(definition: AgentDefinition, given: Given | None = None) ->
             continue
         if key.name in compiled:
             value = compiled[key.name]
-        elif (value := getattr(definition, key.field or key.name)) is not None and (
-            key.name in said or value != getattr(_DEFAULTS, key.field or key.name)
+        elif (value := getattr(definition, key.name)) is not None and (
+            key.name in said or value != getattr(_DEFAULTS, key.name)
         ):
             value = key.kind.write(value)
         else:

@@ -15,7 +15,7 @@ import msgspec
 from retinue.definition.codes import Report
 from retinue.definition.node import MAX_VALUES, Fields, Items, Node, Scalar
 from retinue.definition.toolnames import canonical, unavailable
-from retinue.definition.values import MAP, Bad, Key, Kind, choice, duration, flag_of, folded, map_of, number, structure
+from retinue.definition.values import MAP, Bad, Key, Kind, choice, duration, flag_of, folded, number, structure
 from retinue.schema.agent import Subagent, ToolOverride
 from retinue.schema.permission import Rule, Verdict
 
@@ -56,15 +56,6 @@ OVERRIDE = structure(
     "a tool's overrides",
 )
 _MODES = choice("all", "all_except", "only_these", "none")
-
-
-def overrides_kind() -> Kind:
-    inner = map_of(OVERRIDE, "map of tools to their overrides")
-
-    def read(node: Node, report: Report) -> object:
-        return _overrides(node, report)
-
-    return Kind(inner.label, read, inner.schema)
 
 
 def allowed(node: Node, report: Report, subagent: Kind) -> Tools:
@@ -285,3 +276,10 @@ def path_patterns(tool: str, pattern: str, verdict: Verdict) -> list[str]:
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
+
+
+OVERRIDES = Kind(
+    "map of tools to their overrides",
+    _overrides,
+    {"type": "object", "additionalProperties": OVERRIDE.schema},
+)

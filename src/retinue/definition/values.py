@@ -66,9 +66,6 @@ class Key(msgspec.Struct, frozen=True):
     """Other tools give it another meaning: a bad value is kept and warned of."""
     rescue: bool = False
     """Plain text that is read even where it breaks YAML."""
-    group: str = ""
-    field: str | None = None
-    """The field of the value it fills; the name when None."""
 
 
 def folded(key: str) -> str:
@@ -296,7 +293,7 @@ def structure(make: Callable[..., object], keys: Sequence[Key], label: str, *, s
             if isinstance(value, Scalar) and value.value is None:
                 continue
             try:
-                found[key.field or key.name] = kind.read(value, report)
+                found[key.name] = kind.read(value, report)
             except Bad as bad:
                 raise bad.under(name) from None
         if missing := [name for name in required if name not in found]:
@@ -312,28 +309,6 @@ def _structure_schema(keys: Sequence[Key], required: list[str], short: str | Non
     if required:
         schema["required"] = required
     return {"anyOf": [{"type": "string"}, schema]} if short else schema
-
-
-def list_of(kind: Kind, label: str) -> Kind:
-    def read(node: Node, report: Report) -> object:
-        if not isinstance(node, Items):
-            raise Bad(label, node)
-        return tuple(kind.read(item, report) for item in node.items)
-
-    return Kind(label, read, {"type": "array", "items": kind.schema})
-
-
-def map_of(kind: Kind, label: str) -> Kind:
-    def read(node: Node, report: Report) -> object:
-        values: dict[str, object] = {}
-        for name, value in fields_of(node, label).fields.items():
-            try:
-                values[name] = kind.read(value, report)
-            except Bad as bad:
-                raise bad.under(name) from None
-        return values
-
-    return Kind(label, read, {"type": "object", "additionalProperties": kind.schema})
 
 
 def found_and_wanted(path: str, bad: Bad) -> str:

@@ -1,10 +1,15 @@
-"""Agents written in the settings: `agents.custom[]`, in S3's spelling or ours."""
+"""Agents written in the settings, in S3's spelling or ours: `agents.custom[]`, and external ones in `remote_agents[]`.
+
+Calling external agents is for `retinue.remotes`; a file of any folder may define one
+too, and the catalog asks all of them last.
+"""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
-from retinue.ports.source import Entry, Snapshot
+from retinue.ports.source import Entry, Priority, Snapshot
 from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem
 from retinue.sources.fields import fields_entry, slug_of
@@ -19,13 +24,14 @@ class ConfiguredAgents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationSource:
-    """The custom agents of all settings files, the strongest file first."""
+    """The agents of all settings files, the strongest file first."""
 
-    name = "config"
-
-    def __init__(self, files: Sequence[ConfiguredAgents], *, section: str = "agents.custom") -> None:
+    def __init__(self, files: Sequence[ConfiguredAgents], *, remote: bool = False) -> None:
+        self.name: Literal["config", "a2a"] = "a2a" if remote else "config"
         self._files = files
-        self._section = section
+        self._section = "remote_agents" if remote else "agents.custom"
+        self._given: dict[str, object] = {"kind": "remote"} if remote else {}
+        self._priority: Priority = "external" if remote else "local"
 
     async def load(self, previous: Snapshot | None) -> Snapshot:
         entries: dict[AgentId, Entry] = {}
@@ -40,8 +46,12 @@ class ConfigurationSource:
                     first = entries[AgentId(id)].location
                     problems.append(_problem(location, "duplicate-id", f"has the id {id!r} of {first}"))
                 else:
-                    entries[AgentId(id)] = fields_entry(fields, location=location, id=id, trusted=file.trusted)
-        return Snapshot(name=self.name, kind="config", entries=entries, problems=tuple(problems))
+                    entries[AgentId(id)] = fields_entry(
+                        {**self._given, **fields}, location=location, id=id, trusted=file.trusted
+                    )
+        return Snapshot(
+            name=self.name, kind=self.name, priority=self._priority, entries=entries, problems=tuple(problems)
+        )
 
 
 def _problem(location: str, code: str, message: str) -> Problem:
