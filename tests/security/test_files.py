@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from retinue.policy.files import Place, hidden, judge_file, lexical
+from retinue.policy.files import Place, judge_file, lexical
 from retinue.policy.rules import Tier, call_digest
 from retinue.ports.tool import Target
 from retinue.schema.permission import Rule
@@ -57,7 +57,9 @@ def test_every_row_that_is_a_decision_gets_its_verdict(table: Callable[[str], li
 
 @pytest.mark.spec("PERM-03", "PERM-05")
 def test_what_the_tools_build_the_other_rows_on() -> None:
-    is_hidden = hidden(PLACE, (DENIED,))
+    found = [
+        judge_file(lexical("read", path), PLACE, tiers=(DENIED,), fallback="allow") for path in ("/W/.env", "/W/a")
+    ]
 
-    assert is_hidden is not None and is_hidden("/W/.env") and not is_hidden("/W/a.txt")
+    assert [decision.verdict for decision in found] == ["deny", "allow"]
     assert call_digest("write", '{"content":"a"}', "h") != call_digest("write", '{"content":"b"}', "h")

@@ -63,12 +63,8 @@ def available() -> Available:
         return Available(reason="the program bwrap is not installed")
     reason = ""
     for extra in (("--disable-userns",), ()):
-        command = [
-            program,
-            *_ALWAYS,
-            *extra,
-            *["--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"],
-        ]
+        mounts = ("--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
+        command = [program, *_ALWAYS, *extra, *mounts]
         try:
             done = subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False)
         except subprocess.TimeoutExpired:

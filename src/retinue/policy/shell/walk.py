@@ -9,7 +9,7 @@ from retinue.policy.shell.evaluation import evaluates_unknown, evaluations, name
 from retinue.policy.shell.programs import risky_variable
 from retinue.policy.shell.script import Doubt, Part, Redirect, Scope, ScopeKind, Simple, parse
 from retinue.policy.shell.variables import Values, choices, written_values
-from retinue.policy.shell.words import OPENING, Word, decode, here_text, names, plain
+from retinue.policy.shell.words import OPENING, Word, decode, decode_ansi, here_text, names, plain
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -74,7 +74,15 @@ class _Walker:
         named = sorted(name for name in named_variables(root, evaluated) if risky_variable(name))
         self.parts += [Simple(assigns=((name, Word("", known=False)),)) for name in named]
         if evaluated:
-            self.parts += [Doubt("quoted code that an evaluation may run", code=text) for text in self.dormant]
+            unquoted = [decode_ansi(text).replace("\\", "") for text in evaluated]
+            hidden = [
+                plain
+                for plain, text in zip(unquoted, evaluated, strict=True)
+                if plain != text and OPENING.search(plain)
+            ]
+            self.parts += [
+                Doubt("quoted code that an evaluation may run", code=text) for text in (*self.dormant, *hidden)
+            ]
         if evaluates_unknown(root, evaluated):
             self.parts.append(Doubt("it evaluates a value that is only known when it runs"))
         if root.has_error or self.bodies:
