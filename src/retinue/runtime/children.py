@@ -266,6 +266,7 @@ def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) 
         "result": completion.result if completion.status != "FAILED" else completion.error or completion.result,
         "reference": child.started.reference,
         "metadata": {
+            **completion.metadata,
             "status": completion.status,
             "confidence": completion.confidence,
             "requiresFollowup": completion.requires_followup,
@@ -274,11 +275,9 @@ def envelope(child: ChildState, completion: Completion, paths: tuple[str, ...]) 
             "gitCommit": child.started.commit,
             "executionTime": completion.duration,
             "cost": None if completion.cost is None else completion.cost / 1e9,
-            **completion.metadata,
         },
+        **({"attachments": paths} if paths else {}),
     }
-    if paths:
-        value["attachments"] = paths
     return msgspec.json.encode(value).decode()
 
 
@@ -290,19 +289,13 @@ def expire(work: Work) -> None:
             _settle(work, state, Result(status="timed_out", text="Nobody gave the variables in time."))
     if run is None or work.spent() < run.started.timeout:
         return
+    stop = msgspec.json.encode(inbox.Control(by="caller", reason="The caller's time is up."))
+    late = Result(status="timed_out", text="The time for this run is up; the child was cancelled.")
     for state in work.state.open_calls:
         if state.child is not None:
-            cancel_child(work, state.child, "The caller's time is up.")
-            _settle(
-                work, state, Result(status="timed_out", text="The time for this run is up; the child was cancelled.")
-            )
-
-
-def cancel_child(work: Work, reference: ThreadId, reason: str) -> None:
-    data = msgspec.json.encode(inbox.Control(by="caller", reason=reason))
-    work.send(
-        reference, InboxEntry(id=f"{work.thread}:cancel:{work.state.head}", kind="cancel", data=data, at=work.now)
-    )
+            id = f"{work.thread}:cancel:{work.state.head}"
+            work.send(state.child, InboxEntry(id=id, kind="cancel", data=stop, at=work.now))
+            _settle(work, state, late)
 
 
 def start_queued(work: Work) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from retinue.ports.store import InboxEntry, InboxKind
 from retinue.runtime import attachments, children
 from retinue.runtime.completion import Finish, completion_of
+from retinue.runtime.notify import tell_parent
 from retinue.runtime.work import Work
 from retinue.schema import inbox
 from retinue.schema.completion import Reason
@@ -34,7 +35,7 @@ def complete(work: Work, finish: Finish) -> None:
         attachments=finish.attachments,
         taints=tuple(sorted(work.state.taints)),
     )
-    tell_parent(work, report, f"run:{work.state.runs}")
+    tell_parent(work, report, f"{work.thread}:run:{work.state.runs}")
 
 
 def interrupt(work: Work, control: inbox.Control) -> None:
@@ -70,19 +71,12 @@ def terminate(work: Work, control: inbox.Control) -> None:
         _end(work, "terminated", control.reason or f"Terminated by {control.by}.")
     _tell_children(work, "terminate", control)
     work.record(ThreadTerminated(at=work.now, reason=control.reason))
-    tell_parent(work, inbox.ChildReport(child=work.thread, kind="terminated"), "terminated")
+    tell_parent(work, inbox.ChildReport(child=work.thread, kind="terminated"), f"{work.thread}:terminated")
 
 
 def _end(work: Work, reason: Reason, error: str) -> None:
     text = work.state.run.last_text if work.state.run and work.state.running else ""
     complete(work, Finish(result=text, status="FAILED", reason=reason, error=error))
-
-
-def tell_parent(work: Work, report: inbox.ChildReport, purpose: str) -> None:
-    path = work.state.thread.path
-    if path:
-        entry = InboxEntry(id=f"{work.thread}:{purpose}", kind="child", data=msgspec.json.encode(report), at=work.now)
-        work.send(path[-1].thread, entry)
 
 
 def _tell_children(work: Work, kind: InboxKind, control: inbox.Control) -> None:

@@ -12,6 +12,7 @@ from retinue.runtime.state import CallState
 from retinue.runtime.stops import payload, side_of
 from retinue.runtime.system_tools import SystemTool
 from retinue.schema.agent import AgentDefinition
+from retinue.schema.ids import CallId
 from retinue.schema.inbox import ChildReport
 from retinue.schema.tool import ToolSpec
 
@@ -21,30 +22,31 @@ if TYPE_CHECKING:
 NAMES = ("notify_parent", "set_status")
 
 
+def tell_parent(work: "Work", report: ChildReport, id: str) -> None:
+    """In one commit with the child's own log; a root has nobody to tell. What has the same id is told once."""
+    if path := work.state.thread.path:
+        work.send(path[-1].thread, InboxEntry(id=id, kind="child", data=msgspec.json.encode(report), at=work.now))
+
+
 class Line:
     """A call's line to the parent. What it says is numbered, so that a call which runs again says nothing twice."""
 
-    def __init__(self, work: "Work", purpose: str) -> None:
+    def __init__(self, work: "Work", call: CallId) -> None:
         self._work = work
-        self._purpose = purpose
+        self._call = call
         self._count = count()
 
     async def set_status(self, status: str) -> None:
-        """Publish a status text in the parent's registry; a root has nobody to tell."""
-        self.say(ChildReport(child=self._work.thread, kind="status", text=status))
-        await self._work.flush()
+        """Publish a status text in the parent's registry."""
+        await self._say(ChildReport(child=self._work.thread, kind="status", text=status))
 
     async def notify_parent(self, content: str) -> None:
         """Queue a message to the parent, whatever the communication mode."""
-        self.say(ChildReport(child=self._work.thread, kind="notice", text=content))
-        await self._work.flush()
+        await self._say(ChildReport(child=self._work.thread, kind="notice", text=content))
 
-    def say(self, report: ChildReport) -> None:
-        path = self._work.state.thread.path
-        if path:
-            id = f"{self._purpose}:{report.kind}:{next(self._count)}"
-            data = msgspec.json.encode(report)
-            self._work.send(path[-1].thread, InboxEntry(id=id, kind="child", data=data, at=self._work.now))
+    async def _say(self, report: ChildReport) -> None:
+        tell_parent(self._work, report, f"{self._call}:{report.kind}:{next(self._count)}")
+        await self._work.flush()
 
 
 class HookContext:
@@ -63,7 +65,7 @@ class HookContext:
         self._say(ChildReport(child=self._work.thread, kind="status", text=status))
 
     def _say(self, report: ChildReport) -> None:
-        Line(self._work, self._work.runtime.clock.new_id()).say(report)
+        tell_parent(self._work, report, self._work.runtime.clock.new_id())
 
 
 def by_binding(work: "Work", state: CallState) -> None:
@@ -72,7 +74,7 @@ def by_binding(work: "Work", state: CallState) -> None:
     binding = side_of(work.state, side).session_status
     if binding and binding.name == state.call.tool:
         text = payload(binding, state.call.arguments)[0]
-        Line(work, state.call.id).say(ChildReport(child=work.thread, kind="status", text=text))
+        tell_parent(work, ChildReport(child=work.thread, kind="status", text=text), f"{state.call.id}:status:0")
 
 
 class Tell(SystemTool):
@@ -87,7 +89,7 @@ class Tell(SystemTool):
     async def settle(self, work: "Work", state: CallState, arguments: Mapping[str, object]) -> Result | None:
         content = str(arguments["content"])
         kind = "notice" if self.spec.name == NAMES[0] else "status"
-        Line(work, state.call.id).say(ChildReport(child=work.thread, kind=kind, text=content))
+        tell_parent(work, ChildReport(child=work.thread, kind=kind, text=content), f"{state.call.id}:{kind}:0")
         return Result(text="Told." if work.state.thread.path else "Nobody started this thread, so nobody was told.")
 
 

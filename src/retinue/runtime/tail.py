@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
 
+_LONGEST = 200
+
 
 def tail_for(work: "Work") -> str:
     """The child registry: children that are at work, or can be spoken to again."""
@@ -15,5 +17,12 @@ def tail_for(work: "Work") -> str:
     for reference, child in children.items():
         started = child.started
         title = f" ({started.title})" if started.title else ""
-        lines.append(f"- {started.name}{title}: reference {reference}, agent {started.agent}, status: {child.shown}")
+        lines.append(
+            f"- {started.name}{title}: reference {reference}, agent {started.agent}, status: {_line(child.shown)}"
+        )
     return "\n".join([*lines, "</children>"])
+
+
+def _line(words: str) -> str:
+    """A child's own words on one line: they can't end the registry or fill the window."""
+    return " ".join(words.split())[:_LONGEST].replace("<", "‹")
