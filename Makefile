@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check bench spec docs install system
 
 demo: install ## the product on its embedded defaults, no key needed
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/retinue demo
 
 test: install system ## everything
 	$(BIN)/python -m pytest -n 3 --reruns 2 # real processes, terminals and servers on a shared machine: told, and tried again

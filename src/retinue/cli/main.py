@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("retinue.cli.serve:serve", "Serve the agents over HTTP."),
     "keys": ("retinue.cli.keys:keys", "API keys for `serve`: create, list, revoke."),
     "doctor": ("retinue.cli.doctor:doctor", "What is configured, reachable and missing, and how to fix it."),
+    "demo": ("retinue.cli.demo:demo", "A team of agents at work, without a key."),
     "completion": ("retinue.cli.completion:completion", "Print the script that completes commands in your shell."),
 }
 
