@@ -297,6 +297,17 @@ def test_a_child_inherits_a_model_of_its_callers_endpoint_but_can_not_name_it() 
         known.resolve(agent(caller), trusted=False)
 
 
+@pytest.mark.spec("MOD-07")
+def test_a_child_inherits_a_model_of_an_allowed_endpoint_in_another_process_too() -> None:
+    known = ProviderModels(from_environment(ENV), env=ENV, allowed_endpoints=[PAIR])
+
+    assert found(known.resolve(agent(), inherited="api.x.example/grok-beta", trusted=False)) == [
+        "api.x.example/grok-beta"
+    ]
+    with pytest.raises(ModelError):
+        known.resolve(agent("api.x.example/grok-beta"), trusted=False)
+
+
 def test_a_model_is_made_once() -> None:
     known = models()
 

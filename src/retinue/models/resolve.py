@@ -55,11 +55,12 @@ class ProviderModels:
         self._aliases = {k.casefold(): v for k, v in {**names.ALIASES, **(aliases or {})}.items()}
         self._default_model = default_model
         self._env = env or {}
-        self._allowed = {_pair(base or BASE_URLS["openai-chat"], variable) for base, variable in allowed_endpoints}
+        allowed = [(base or BASE_URLS["openai-chat"], variable) for base, variable in allowed_endpoints]
+        self._allowed = {_pair(*pair) for pair in allowed}
         self._transport = transport or Transport()
         self._limits = {c.name: asyncio.Semaphore(c.concurrency) for c in configs if c.concurrency}
-        self._endpoints: dict[str, ProviderConfig] = {}
-        """Of definitions that were allowed one; their children inherit models of it."""
+        self._endpoints = {host_of(base): _endpoint(base, variable) for base, variable in allowed}
+        """Of definitions that may have one; their children inherit models of it, also in another process."""
         self._models: dict[tuple[str | None, ...], Model] = {}
         self._scripts: dict[Path, ScriptedModel] = {}
 
@@ -195,7 +196,7 @@ class ProviderModels:
                 f"with the key in {variable or 'no variable'}, which the operator has not allowed",
                 hint=f"add the pair ({base}, {variable}) to allowed_endpoints, or trust the project the file is in",
             )
-        config = ProviderConfig(name=host_of(base), format="openai-chat", base_url=base, key=variable or None)
+        config = _endpoint(base, variable)
         wishes = _real(asked, definition.model, inherited, self._default_model)
         self._endpoints[config.name] = config
         name = self._alias(wishes[0]) if wishes else ""
@@ -304,6 +305,10 @@ def _find(table: Mapping[str, object], name: str) -> str | None:
         return name
     normal = names.normalised(name)
     return next((key for key in table if names.normalised(key) == normal), None)
+
+
+def _endpoint(base: str, variable: str) -> ProviderConfig:
+    return ProviderConfig(name=host_of(base), format="openai-chat", base_url=base, key=variable or None)
 
 
 def _pair(base: str, variable: str) -> tuple[str, str]:
