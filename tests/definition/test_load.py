@@ -237,6 +237,8 @@ def test_a_body_with_a_control_character_is_warned_of() -> None:
         ('max_steps: "1000000000000000000000000000000"', "bad-value"),
         ("max_steps: 1000000000000000000000000000000", "bad-value"),
         ("order: 1e30", "foreign-value"),
+        ("order: 1.0e+400", "foreign-value"),
+        ("max_steps: 1.0e+400", "bad-value"),
         ("order: 999999999999999999", "foreign-value"),
         ("timeout: 99999999999999999999d", "bad-value"),
         ("inputs: {a: {type: integer, default: 99999999999999999999}}", "bad-value"),

@@ -261,8 +261,8 @@ async def test_of_two_files_with_one_id_the_first_wins_and_the_others_are_told(o
     winner = snapshot.entries[AgentId("a/b")].definition
     assert winner is not None and winner.name == "first"
     assert codes(snapshot) == [
-        ("duplicate_id", "main-agents/a/b.md"),
-        ("duplicate_id", "main-agents/a/b/agent.md"),
+        ("duplicate-id", "main-agents/a/b.md"),
+        ("duplicate-id", "main-agents/a/b/agent.md"),
     ]
     one.repo.commit({"a/b/prompt.md": None})
     second = (await one.synced()).entries[AgentId("a/b")].definition
@@ -303,10 +303,10 @@ async def test_hostile_names_links_and_submodules_are_skipped_and_told(opened: O
 
     assert sorted(snapshot.entries) == ["good", "run"]
     assert sorted(codes(snapshot)) == [
-        ("bad_name", "main-agents/../in.md"),
-        ("bad_name", "main-agents/bell\\x07.md"),
-        ("bad_name", "main-agents/latin\\udce9.md"),
-        ("bad_name", "main-agents/turn\\u202edm.md"),
+        ("bad-name", "main-agents/../in.md"),
+        ("bad-name", "main-agents/bell\\x07.md"),
+        ("bad-name", "main-agents/latin\\udce9.md"),
+        ("bad-name", "main-agents/turn\\u202edm.md"),
         ("submodule", "main-agents/module"),
         ("symlink", "main-agents/etc.md"),
         ("symlink", "main-agents/shared"),
@@ -339,7 +339,7 @@ async def test_a_huge_file_is_an_entry_with_a_problem_and_is_never_read(opened: 
 
     entry = snapshot.entries[AgentId("huge")]
     assert entry.definition is None
-    assert [(p.code, p.severity) for p in entry.problems] == [("too_large", "error")]
+    assert [(p.code, p.severity) for p in entry.problems] == [("too-large", "error")]
     assert "100000000 bytes; at most 1048576" in entry.problems[0].message
     assert snapshot.entries[AgentId("ok")].definition is not None
     assert sha not in one.mirror.read

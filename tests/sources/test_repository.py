@@ -120,16 +120,16 @@ def test_every_error_is_told_at_once_and_no_secret_is_shown() -> None:
         sshKeyPath="key",
     )
     assert [(p.code, p.file) for p in found] == [
-        ("unknown_key", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("bad_value", "retinue.json"),
-        ("literal_secret", "retinue.json"),
-        ("literal_secret", "retinue.json"),
-        ("bad_value", "retinue.json"),
+        ("unknown-key", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("bad-value", "retinue.json"),
+        ("literal-secret", "retinue.json"),
+        ("literal-secret", "retinue.json"),
+        ("bad-value", "retinue.json"),
     ]
     told = "\n".join(map(str, found))
     assert "did you mean 'branch'?" in told
@@ -143,8 +143,8 @@ def test_missing_and_doubled_fields_are_errors() -> None:
         "repository: a repository needs 'name'",
         "repository: a repository needs 'gitUrl'",
     ]
-    assert [p.code for p in problems_of(git_url=URL)] == ["duplicate_key"]
-    assert [p.code for p in problems_of(name=None)] == ["missing_key"]
+    assert [p.code for p in problems_of(git_url=URL)] == ["duplicate-key"]
+    assert [p.code for p in problems_of(name=None)] == ["missing-key"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_secret_that_is_not_used_is_warned_of() -> None:
         {"name": "a", "gitUrl": URL, "authType": "none", "authToken": "env(T)", "sshKeyPath": "/k"}, origin="x"
     )
     assert config is not None
-    assert [(p.code, p.severity) for p in found] == [("unused_key", "warning")] * 2
+    assert [(p.code, p.severity) for p in found] == [("unused-key", "warning")] * 2
 
 
 @pytest.mark.spec("REG-04")

@@ -58,7 +58,7 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})(\.[0-9]*(?:[eE][-+][0-9]{1,3})?)?")
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})(\.[0-9]*(?:[eE][-+][0-9]{1,2})?)?")
 _TOO_LARGE = 10**18
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER_START = frozenset("-+0123456789")

@@ -22,7 +22,7 @@ from retinue.schema.problem import Problem
 Trust = Callable[[str, str], bool]
 """Whether an agent id with this hash may run."""
 
-_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _LARGEST = 2_000_000
 _Stamp = tuple[int, int, int]
 
@@ -109,24 +109,30 @@ class DirectorySource:
         if isinstance(text, Problem):
             problem = msgspec.structs.replace(text, file=shown)
             return _Read(file.stamp, (Entry(id=id, definition=None, problems=(problem,), location=shown),), (), False)
-        entries: list[Entry] = []
-        problems: list[Problem] = []
-        for loaded in load_all(text, file=shown, id=id, prompts=folder_prompts(self.folder, file.path)):
-            if loaded.skipped:
-                problems.append(_no_agent(shown))
-                continue
-            definition = loaded.definition
-            entries.append(
-                Entry(
-                    id=definition.id if definition is not None else id,
-                    definition=definition,
-                    problems=loaded.problems,
-                    location=shown,
-                    hash=trust_hash(definition) if definition is not None else sha256(text).hexdigest(),
-                )
+        entries, problems = file_entries(text, shown, id, folder_prompts(self.folder, file.path))
+        uses = any(e.definition is None or e.definition.prompts or e.definition.type == "dual_ai" for e in entries)
+        return _Read(file.stamp, entries, problems, uses)
+
+
+def file_entries(
+    text: bytes, shown: str, id: AgentId, prompts: PromptLookup
+) -> tuple[tuple[Entry, ...], tuple[Problem, ...]]:
+    """The agents of a file, and its problems when it is none: those are kept for whoever asks for it by name."""
+    entries: list[Entry] = []
+    for loaded in load_all(text, file=shown, id=id, prompts=prompts):
+        if loaded.skipped:
+            return (), (msgspec.structs.replace(_NO_AGENT, file=shown),)
+        definition = loaded.definition
+        entries.append(
+            Entry(
+                id=definition.id if definition is not None else id,
+                definition=definition,
+                problems=loaded.problems,
+                location=shown,
+                hash=trust_hash(definition) if definition is not None else sha256(text).hexdigest(),
             )
-        uses = any(e.definition is None or _has_sides(e.definition) for e in entries)
-        return _Read(file.stamp, tuple(entries), tuple(problems), uses)
+        )
+    return tuple(entries), ()
 
 
 def trust_hash(definition: AgentDefinition) -> str:
@@ -184,10 +190,10 @@ def _walk(folder: Path, problems: list[Problem], shown: str) -> Iterator[_File]:
             path = f"{prefix}{child.name}"
             target = os.path.realpath(child.path) if child.is_symlink() else child.path
             if not _inside(target, root):
-                problems.append(_outside(f"{shown}/{path}"))
+                problems.append(msgspec.structs.replace(_OUTSIDE, file=f"{shown}/{path}"))
                 continue
             if child.is_dir():
-                if child.name.startswith(".") or child.name in _SKIPPED_FOLDERS or target in seen:
+                if child.name.startswith(".") or child.name in SKIPPED_FOLDERS or target in seen:
                     continue
                 seen.add(target)
                 pending.append((f"{path}/", target))
@@ -210,34 +216,23 @@ def _bytes(real: str) -> bytes | Problem:
         return Problem(code="unreadable", severity="error", message=f"can't be read: {e.strerror}")
 
 
-def _outside(file: str) -> Problem:
-    return Problem(
-        code="symlink-outside",
-        severity="warning",
-        message="is a link that leaves the folder, and is not followed",
-        file=file,
-        hint="copy the file, or add its own folder to agent_dirs",
-    )
-
-
-def _no_agent(file: str) -> Problem:
-    """Kept for whoever asks for the file by name; scanning takes no offence."""
-    return Problem(
-        code="no-frontmatter",
-        severity="warning",
-        message="has no frontmatter, so it is not an agent",
-        file=file,
-        hint="start it with a line ---, keys, and a line ---",
-    )
+_OUTSIDE = Problem(
+    code="symlink-outside",
+    severity="warning",
+    message="is a link that leaves the folder, and is not followed",
+    hint="copy the file, or add its own folder to agent_dirs",
+)
+_NO_AGENT = Problem(
+    code="no-frontmatter",
+    severity="warning",
+    message="has no frontmatter, so it is not an agent",
+    hint="start it with a line ---, keys, and a line ---",
+)
 
 
 def _second(entry: Entry, first: Entry) -> Problem:
     message = f"has the id {entry.id!r} of {first.location}, which comes first"
     return Problem(code="duplicate-id", severity="warning", message=message, file=entry.location)
-
-
-def _has_sides(definition: AgentDefinition) -> bool:
-    return bool(definition.prompts) or definition.type == "dual_ai"
 
 
 def _shown(folder: Path) -> str:

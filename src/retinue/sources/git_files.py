@@ -7,20 +7,18 @@ read; the rest is read in one go and parsed. Nothing here knows how blobs are ha
 import contextlib
 import gc
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from hashlib import sha256
 
 from retinue.definition.ids import agent_id, precedence
-from retinue.definition.load import load_all, load_prompt
+from retinue.definition.load import load_prompt
 from retinue.ports.source import Entry
 from retinue.schema.agent import Prompt
 from retinue.schema.ids import AgentId
 from retinue.schema.problem import Problem, Severity
-from retinue.sources.directory import prompt_paths, trust_hash
+from retinue.sources.directory import SKIPPED_FOLDERS, file_entries, prompt_paths
 from retinue.sources.git_cache import Parsed
 from retinue.sources.git_program import Progress
 from retinue.sources.mirror import File
 
-_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -29,7 +27,7 @@ def matters(path: str, file: File | None = None) -> bool:
     folder, _, name = path.rpartition("/")
     if not name.lower().endswith(".md") and ("." in name or (file and file.mode not in (_LINK, _SUBMODULE))):
         return False
-    return not any(part in _SKIPPED_FOLDERS or _hidden(part) for part in folder.split("/"))
+    return not any(part in SKIPPED_FOLDERS or _hidden(part) for part in folder.split("/"))
 
 
 def key_of(file: File) -> str:
@@ -54,7 +52,7 @@ def resolved(files: Mapping[str, Parsed], shown: Callable[[str], str]) -> tuple[
         owners[id], *others = sorted(set(paths), key=lambda path: (precedence(path), path))
         first = shown(owners[id])
         for path in others or [owners[id]]:
-            problems.append(_problem("duplicate_id", shown(path), f"has the id {id!r} of {first}, which comes first"))
+            problems.append(_problem("duplicate-id", shown(path), f"has the id {id!r} of {first}, which comes first"))
     problems.sort(key=lambda p: (p.file, p.line, p.column))
     return {id: files[path] for id, path in owners.items()}, problems
 
@@ -115,9 +113,9 @@ class Reader:
         """What can be said without reading; a parsed file that is empty may be read."""
         if not path.isprintable():
             name = ascii(path)[1:-1]
-            return self._refused(name, "bad_name", "has control characters, or bytes that are not UTF-8, in its name")
+            return self._refused(name, "bad-name", "has control characters, or bytes that are not UTF-8, in its name")
         if not {".", ".."}.isdisjoint(path.split("/")):
-            return self._refused(path, "bad_name", "has '.' or '..' in its path")
+            return self._refused(path, "bad-name", "has '.' or '..' in its path")
         if file.mode == _LINK:
             return self._refused(path, "symlink", "is a symbolic link, and those are not followed")
         if file.mode == _SUBMODULE:
@@ -128,8 +126,8 @@ class Reader:
         message = f"has {file.size} bytes; at most {self._largest} are read"
         id = agent_id(path)
         if id is None:
-            return self._refused(path, "too_large", message)
-        return self._rejected(path, id, "", "too_large", message)
+            return self._refused(path, "too-large", message)
+        return self._rejected(path, id, "", "too-large", message)
 
     def _rejected(self, path: str, id: AgentId, key: str, code: str, message: str) -> Parsed:
         problem = _problem(code, self._shown(path), message, severity="error")
@@ -140,28 +138,9 @@ class Reader:
         return Parsed("", problems=(_problem(code, self._shown(path), f"{message}; it is skipped", hint),))
 
     def _parsed(self, path: str, key: str, text: bytes, prompts: "_Prompts") -> Parsed:
-        entries: list[Entry] = []
-        problems: list[Problem] = []
-        shown, id = self._shown(path), agent_id(path)
+        id = agent_id(path)
         assert id is not None
-        for loaded in load_all(text, file=shown, id=id, prompts=prompts):
-            if loaded.skipped:
-                problems.extend(loaded.problems)
-                continue
-            definition = loaded.definition
-            entries.append(
-                Entry(
-                    id=definition.id if definition is not None else id,
-                    definition=definition,
-                    problems=loaded.problems,
-                    location=shown,
-                    hash=trust_hash(definition) if definition is not None else sha256(text).hexdigest(),
-                )
-            )
-        try:
-            return Parsed.of(key, tuple(entries), tuple(problems), tuple(prompts.needs))
-        except (OverflowError, TypeError, ValueError) as error:
-            return self._rejected(path, id, key, "unstorable", f"holds a value that can't be kept: {error}")
+        return Parsed.of(key, *file_entries(text, self._shown(path), id, prompts), tuple(prompts.needs))
 
 
 class _Prompts:

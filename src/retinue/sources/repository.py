@@ -70,9 +70,9 @@ def parse_repository(
     for key, value in fields.items():
         name = _snake(key)
         if name not in _CHECKS:
-            found.append(_Wrong(f"'{key}' is not a field of a repository", "unknown_key", _did_you_mean(key)))
+            found.append(_Wrong(f"'{key}' is not a field of a repository", "unknown-key", _did_you_mean(key)))
         elif name in given:
-            found.append(_Wrong(f"'{key}' is given twice, in camelCase and in snake_case", "duplicate_key"))
+            found.append(_Wrong(f"'{key}' is given twice, in camelCase and in snake_case", "duplicate-key"))
         elif value is not None:
             given[name] = value
     checked: dict[str, object] = {}
@@ -81,7 +81,7 @@ def parse_repository(
             checked[name] = _CHECKS[name](value)
         except _Wrong as wrong:
             found.append(_Wrong(f"{_camel(name)} {wrong.message}", wrong.code, wrong.hint))
-    found += [_Wrong(f"a repository needs '{_camel(name)}'", "missing_key") for name in _REQUIRED if name not in given]
+    found += [_Wrong(f"a repository needs '{_camel(name)}'", "missing-key") for name in _REQUIRED if name not in given]
     config = None
     if not found:
         config = msgspec.convert({**_inferred(checked), **checked}, RepositoryConfig)
@@ -156,7 +156,7 @@ class _Wrong(Exception):
     """What is wrong with a field, without its name. Never holds a secret."""
 
     def __init__(
-        self, message: str, code: str = "bad_value", hint: str | None = None, *, severity: Severity = "error"
+        self, message: str, code: str = "bad-value", hint: str | None = None, *, severity: Severity = "error"
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -223,7 +223,7 @@ def _key_path(value: object) -> str:
 def _secret(value: object) -> str:
     if isinstance(value, str) and secret_name(value):
         return value
-    raise _Wrong("holds a literal secret", "literal_secret", "put it in a variable and write env(NAME)")
+    raise _Wrong("holds a literal secret", "literal-secret", "put it in a variable and write env(NAME)")
 
 
 _REQUIRED = ("name", "git_url")
@@ -255,11 +255,11 @@ def _misfits(config: RepositoryConfig) -> Iterator[_Wrong]:
         hint = "use authType ssh-key" if transport == "ssh" else None
         yield _Wrong(f"authType {config.auth_type} does not work over {transport}", hint=hint)
     if config.auth_type == "token" and config.auth_token is None:
-        yield _Wrong("authType token needs authToken", "missing_key", "write authToken: env(NAME)")
+        yield _Wrong("authType token needs authToken", "missing-key", "write authToken: env(NAME)")
     unused = (("token", "authToken", config.auth_token), ("ssh-key", "sshKeyPath", config.ssh_key_path))
     for auth, key, value in unused:
         if value is not None and config.auth_type != auth:
-            yield _Wrong(f"{key} is not used with authType {config.auth_type}", "unused_key", severity="warning")
+            yield _Wrong(f"{key} is not used with authType {config.auth_type}", "unused-key", severity="warning")
 
 
 def _inferred(values: Mapping[str, object]) -> dict[str, object]:
