@@ -52,81 +52,62 @@ def _agent_list(pins: Mapping[str, Pin]) -> str:
     return "\n".join(f"- {id}: {described(pin.definition)}" for id, pin in pins.items())
 
 
-def _object(properties: dict[str, object], *required: str) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(required)}
+def _tool(name: str, description: str, properties: Mapping[str, object], *required: str) -> ToolSpec:
+    parameters = {"type": "object", "properties": dict(properties), "required": list(required)}
+    return ToolSpec(name=name, description=description, parameters=parameters)
 
 
-def _string(description: str) -> dict[str, object]:
-    return {"type": "string", "description": description}
+def _string(description: str, **more: object) -> dict[str, object]:
+    return {"type": "string", **more, "description": description}
 
 
-_ATTACHMENTS: dict[str, object] = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Paths of files to hand over",
-}
-MESSAGE = ToolSpec(
-    name="subagent_message",
-    description="Send a message to an existing subagent instance.",
-    parameters=_object(
-        {"reference": _string("Its reference"), "message": _string("The message"), "attachments": _ATTACHMENTS},
-        "reference",
-        "message",
-    ),
+_STRINGS: dict[str, object] = {"type": "array", "items": {"type": "string"}}
+_ATTACHMENTS: dict[str, object] = {**_STRINGS, "description": "Paths of files to hand over"}
+MESSAGE = _tool(
+    "subagent_message",
+    "Send a message to an existing subagent instance.",
+    {"reference": _string("Its reference"), "message": _string("The message"), "attachments": _ATTACHMENTS},
+    "reference",
+    "message",
 )
 
 
 def call_agent_spec(pins: Mapping[str, Pin]) -> ToolSpec:
-    return ToolSpec(
-        name="call_agent",
-        description=f"Delegate a task to another agent and wait for its result. Agents:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "agent_name": _string("Name of agent to call (e.g., 'sales/pr-agent')"),
-                "input": {"type": "string", "minLength": 1, "description": "Task description for the agent"},
-                "context_scope": {
-                    "type": "string",
-                    "enum": ["FULL", "NONE", "SPECIFIC"],
-                    "default": "FULL",
-                    "description": "How much context to share with child agent",
-                },
-                "context": {
-                    "type": "object",
-                    "description": "What to share with SPECIFIC",
-                    "properties": {
-                        "messages": {"type": "array", "items": {"type": "string"}},
-                        "memory_keys": {"type": "array", "items": {"type": "string"}},
-                        "attachments": {"type": "array", "items": {"type": "string"}},
-                    },
-                },
-            },
-            "agent_name",
-            "input",
-        ),
+    shared = {"messages": _STRINGS, "memory_keys": _STRINGS, "attachments": _STRINGS}
+    scopes = ["FULL", "NONE", "SPECIFIC"]
+    return _tool(
+        "call_agent",
+        f"Delegate a task to another agent and wait for its result. Agents:\n{_agent_list(pins)}",
+        {
+            "agent_name": _string("Name of agent to call (e.g., 'sales/pr-agent')"),
+            "input": _string("Task description for the agent", minLength=1),
+            "context_scope": _string("How much context to share with child agent", enum=scopes, default="FULL"),
+            "context": {"type": "object", "description": "What to share with SPECIFIC", "properties": shared},
+        },
+        "agent_name",
+        "input",
     )
 
 
 def task_spec(pins: Mapping[str, Pin]) -> ToolSpec:
-    return ToolSpec(
-        name="task",
-        description=f"Start a subagent for a self-contained task. Subagent types:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "subagent_type": _string("Which subagent"),
-                "description": _string("The task in three to five words"),
-                "prompt": {"type": "string", "minLength": 1, "description": "Everything the subagent needs to know"},
-                "task_id": _string("The reference of an earlier task, to go on with it"),
-            },
-            "subagent_type",
-            "description",
-            "prompt",
-        ),
+    return _tool(
+        "task",
+        f"Start a subagent for a self-contained task. Subagent types:\n{_agent_list(pins)}",
+        {
+            "subagent_type": _string("Which subagent"),
+            "description": _string("The task in three to five words"),
+            "prompt": _string("Everything the subagent needs to know", minLength=1),
+            "task_id": _string("The reference of an earlier task, to go on with it"),
+        },
+        "subagent_type",
+        "description",
+        "prompt",
     )
 
 
 def delegate_spec(pins: Mapping[str, Pin]) -> ToolSpec:
     """One tool for all: `agent_name` decides which of the other properties are wanted."""
-    properties: dict[str, object] = {"agent_name": {"type": "string", "enum": list(pins), "description": "Which agent"}}
+    properties: dict[str, object] = {"agent_name": _string("Which agent", enum=list(pins))}
     lines: list[str] = []
     for id, pin in pins.items():
         schema = input_schema(pin.definition.inputs)
@@ -134,12 +115,8 @@ def delegate_spec(pins: Mapping[str, Pin]) -> ToolSpec:
         for name, value in wanted.items():
             properties[name] = value if properties.get(name, value) == value else {"description": "See the agent"}
         lines.append(f"- {id} (takes {', '.join(wanted)}): {described(pin.definition)}")
-    text = "\n".join(lines)
-    return ToolSpec(
-        name="delegate_to_agent",
-        description=f"Delegate a task to one of these agents, each with the properties that it takes:\n{text}",
-        parameters=_object(properties, "agent_name"),
-    )
+    about = "Delegate a task to one of these agents, each with the properties that it takes:\n" + "\n".join(lines)
+    return _tool("delegate_to_agent", about, properties, "agent_name")
 
 
 def named_spec(name: str, definition: AgentDefinition) -> ToolSpec:
@@ -148,30 +125,27 @@ def named_spec(name: str, definition: AgentDefinition) -> ToolSpec:
 
 def configured_spec(name: str, config: Subagent, definition: AgentDefinition) -> ToolSpec:
     message = config.init_user_message_property or "message"
-    properties: dict[str, object] = {message: _string("What the subagent has to do")}
-    for attachment in config.init_attachments_property:
-        properties[attachment] = _ATTACHMENTS
+    properties = {message: _string("What the subagent has to do")}
+    properties |= dict.fromkeys(config.init_attachments_property, _ATTACHMENTS)
     if config.init_agent_name_property:
         properties[config.init_agent_name_property] = _string("A name for this instance")
-    return ToolSpec(name=name, description=described(definition), parameters=_object(properties, message))
+    return _tool(name, described(definition), properties, message)
 
 
 def create_spec(known: Mapping[str, tuple[Subagent, Pin]]) -> ToolSpec:
-    pins = {id: pin for id, (_, pin) in known.items()}
-    return ToolSpec(
-        name="subagent_create",
-        description=f"Create a subagent instance that keeps its memory between messages. Agents:\n{_agent_list(pins)}",
-        parameters=_object(
-            {
-                "agent": {"type": "string", "enum": list(known), "description": "Which agent"},
-                "name": _string("A name for this instance"),
-                "title": _string("A short title"),
-                "description": _string("What this instance is for"),
-                "message": _string("The first message to it"),
-                "attachments": _ATTACHMENTS,
-            },
-            "agent",
-            "name",
-            "message",
-        ),
+    agents = _agent_list({id: pin for id, (_, pin) in known.items()})
+    return _tool(
+        "subagent_create",
+        f"Create a subagent instance that keeps its memory between messages. Agents:\n{agents}",
+        {
+            "agent": _string("Which agent", enum=list(known)),
+            "name": _string("A name for this instance"),
+            "title": _string("A short title"),
+            "description": _string("What this instance is for"),
+            "message": _string("The first message to it"),
+            "attachments": _ATTACHMENTS,
+        },
+        "agent",
+        "name",
+        "message",
     )
