@@ -147,6 +147,18 @@ async def test_a_stream_that_breaks_in_the_middle_is_worth_another_try(
     assert (caught.value.transient, caught.value.status) == (True, status)
 
 
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+async def test_an_error_that_comes_bare_instead_of_a_stream_is_told(
+    transport: Transport, serve: Serve, name: str
+) -> None:
+    url, _ = await serve(OK, b'{"error": {"code": 429,\n "message": "slow down"}}\n')
+
+    with pytest.raises(ModelError, match="429: slow down") as caught:
+        await ask(transport, acme(url, format=name))
+
+    assert caught.value.transient
+
+
 @pytest.mark.spec("MOD-03")
 async def test_a_connection_that_drops_in_the_middle_is_worth_another_try(transport: Transport, serve: Serve) -> None:
     url, _ = await serve(OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 9999\r\n\r\n"), chunk("Hel"))

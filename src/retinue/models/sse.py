@@ -50,9 +50,12 @@ class Splitter:
         ]
 
     def finish(self) -> Sequence[bytes]:
-        """The last event, when the stream ended without the blank line that ends it."""
-        data = _data(b"".join(self._held)) if self._held else None
-        self._held = []
+        """The last event, when the stream ended without the blank line that ends it.
+
+        Some servers say that they stream and send one JSON object, above all when they fail.
+        """
+        rest, self._held = b"".join(self._held), []
+        data = rest if rest.startswith(b"{") else _data(rest)
         return () if data is None else (data,)
 
     def _newlines(self, read: bytes) -> bytes:
