@@ -321,6 +321,8 @@ def test_history_is_as_long_as_asked(kit: Kit) -> None:
     assert not short.result["task"].get("history")
     lengths = [len(kit.call("GetTask", id=id, historyLength=n).result.get("history", [])) for n in (0, 1, 10)]
     assert lengths == [0, 1, 3]
+    odd = "a\0b" if kit.binding == "JSONRPC" else "a%00b"
+    assert kit.call("GetTask", id=odd).error == kit.refusal(BAD_PARAMS)
     assert kit.call("GetTask", id=id, historyLength=-1).error == kit.refusal(BAD_PARAMS)
 
 
@@ -493,6 +495,7 @@ def test_no_version_means_0_3(card: Any) -> None:
     ("body", "code"),
     [
         (b"not json", -32700),
+        (b"\xff\xfe", -32700),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "NonExistentMethod", "params": {}}', -32601),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "GetTask", "params": {}}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1, "params": {}}', -32600),
@@ -509,7 +512,14 @@ def test_calls_that_make_no_sense_have_the_code_of_their_mistake(card: Any, body
     assert (answer.status_code, answer.json()["error"]["code"]) == (200, code)
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"message": {"role": "ROLE_USER", "parts": []}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"{}", b"not json", b"\xff\xfe", b"[1]", b'{"message": {"role": "ROLE_USER", "parts": []}}'),
+        b'{"message": {"role": "ROLE_USER", "parts": [{}], "messageId": "m"}}',
+        b'{"message": {"role": "ROLE_USER", "parts": [{"text": "hi"}], "messageId": "m", "contextId": "a\\u0000b"}}',
+    ],
+)
 @pytest.mark.parametrize("path", ["/message:send", "/message:stream"])
 def test_bodies_that_make_no_sense_are_bad_requests(card: Any, path: str, body: bytes) -> None:
     """CORE-ERR-002, HTTP_JSON-ERR-001."""

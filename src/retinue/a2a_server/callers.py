@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from a2a.auth.user import User
 from a2a.server.context import ServerCallContext
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from starlette.requests import Request
@@ -39,27 +38,12 @@ class Call:
     """Where this was called, for cards."""
 
 
-class _Authenticated(User):
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def is_authenticated(self) -> bool:
-        return True
-
-    @property
-    def user_name(self) -> str:
-        return self._name
-
-
 class ContextBuilder(DefaultServerCallContextBuilder):
     """Carries the `Call` from the ASGI scope into the SDK's context."""
 
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
-        call: Call = request.scope[SCOPE_KEY]
-        context.state[SCOPE_KEY] = call
-        context.user = _Authenticated(f"{call.caller.tenant}/{call.caller.name}")
+        context.state[SCOPE_KEY] = request.scope[SCOPE_KEY]
         return context
 
 

@@ -144,6 +144,8 @@ class Handler(RequestHandler):
         """Start, answer or add, durably; a message that is known already changes nothing."""
         validate_history_length(params.configuration)
         validate_input_modes(params.message, card_for(call, old=self._old))
+        if not all(part.WhichOneof("content") for part in params.message.parts):
+            raise InvalidParamsError(message="A part needs text, raw, url or data")
         message, settings = params.message, params.configuration
         config = None
         if settings.HasField("task_push_notification_config"):
@@ -243,6 +245,9 @@ def card_for(call: Call, *, old: bool, extended: bool = False) -> AgentCard:
 def _call(params: AnyMessage, context: ServerCallContext) -> Call:
     """Whose request it is, once all that must be there is there."""
     validate_proto_required_fields(params)
+    message = params.message if isinstance(params, SendMessageRequest) else params
+    if any("\0" in getattr(message, name, "") for name in ("id", "task_id", "context_id", "message_id")):
+        raise InvalidParamsError(message="Ids hold no NUL characters")
     return call_of(context)
 
 

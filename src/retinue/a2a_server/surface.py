@@ -19,7 +19,7 @@ from a2a.server.routes.rest_routes import create_rest_routes
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from retinue.a2a_server.callers import SCOPE_KEY, Authenticate, Call, Caller, ContextBuilder
 from retinue.a2a_server.cards import exposed
@@ -89,7 +89,8 @@ class A2aSurface:
             [
                 *create_jsonrpc_routes(handler, "/", context_builder=builder, enable_v0_3_compat=self._old),
                 *create_rest_routes(handler, context_builder=builder, enable_v0_3_compat=self._old),
-            ]
+            ],
+            redirect_slashes=False,
         )
         await self._pushes.start()
         return self
@@ -112,7 +113,7 @@ class A2aSurface:
             return await found(scope, receive, send)
         call, rest = self._call(request, await self._authenticate(request), path)
         inner = {**scope, "path": rest or "/", "root_path": "", "raw_path": None, SCOPE_KEY: call}
-        await self._router(inner, receive, send)
+        await self._router(inner, await _readable(request), send)
 
     async def _card(self, request: Request, path: str) -> Response:
         """Public cards are the shared catalog's; a tenant's own agents show theirs to its keys."""
@@ -134,6 +135,21 @@ class A2aSurface:
         if agent is None and len(agents) == 1 and not rest:
             agent = next(iter(agents))
         return Call(caller=caller, agent=agents.get(agent or ""), agents=agents, url=_url(request, agent)), rest
+
+
+async def _readable(request: Request) -> Receive:
+    """The body, for readers that take UTF-8 for granted: what is none becomes nothing, which is no JSON either."""
+    body = await request.body()
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        body = b""
+    pieces = iter([{"type": "http.request", "body": body}])
+
+    async def receive() -> Message:
+        return next(pieces, None) or await request.receive()
+
+    return receive
 
 
 def _split(path: str, agents: Mapping[str, AgentDefinition]) -> tuple[str | None, str]:
