@@ -56,6 +56,14 @@ def test_files_are_judged_by_where_they_lead_and_a_tool_that_is_not_offered_is_d
     assert run("permissions", "explain", "explore", "bash", "ls").stdout.startswith("deny")
 
 
+@pytest.mark.spec("PERM-06", "PERM-03")
+def test_commands_are_explained_by_where_their_files_lead(run: Run, project: Path) -> None:
+    (project / "link").symlink_to("/etc/passwd")
+
+    for command in ("cat link", "cat l*"):
+        assert "outside the workspace" in run("permissions", "explain", "coder", "bash", command).stdout
+
+
 def test_a_line_that_is_no_json_string_is_refused_with_its_number(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('"ls"\nls\n'))
 

@@ -5,6 +5,7 @@ and the user's grants, as a thread in this workspace would.
 """
 
 import os
+from functools import partial
 from pathlib import Path
 
 from retinue.app.retinue import Retinue
@@ -16,7 +17,8 @@ from retinue.policy.files import Place
 from retinue.policy.filters import offered
 from retinue.policy.rulesets import agent_tiers, default_verdict
 from retinue.policy.suggest import Approved
-from retinue.ports.tool import Op, Target
+from retinue.ports.tool import Op
+from retinue.sandbox.targets import notable_matches, resolve
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import UsageError
 from retinue.schema.events.people import QuestionAsked, QuestionSettled
@@ -56,8 +58,10 @@ def decide(authority: Authority, definition: AgentDefinition, tool: str, argumen
     if not listed:
         return Decision(verdict="deny", reason=f"{definition.id} does not get the tool {name}")
     op = _FILES.get(name)
-    targets = [_target(op, argument, authority.place.workspace)] if op else []
-    return judge_call(authority, name, argument, targets=targets)
+    found = partial(resolve, workspace=authority.place.workspace)
+    path = argument if argument.startswith("/") else f"{authority.place.workspace}/{argument}"
+    targets = [found(op, path)] if op else []
+    return judge_call(authority, name, argument, targets=targets, resolve=found, expand=notable_matches)
 
 
 async def approved(app: Retinue, tenant: Tenant = DEFAULT_TENANT) -> dict[str, list[Approved]]:
@@ -103,11 +107,3 @@ def _one(tool: str) -> str:
     if others or "*" in name:
         raise UsageError(f"{tool!r} stands for several tools; name one of them")
     return name
-
-
-def _target(op: Op, path: str, workspace: str) -> Target:
-    asked = path if path.startswith("/") else f"{workspace}/{path}"
-    real = Path(os.path.realpath(asked))
-    return Target(
-        op=op, asked=asked, path=str(real), kind="folder" if real.is_dir() else "file" if real.exists() else "absent"
-    )
