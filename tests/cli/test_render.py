@@ -4,8 +4,9 @@ from retinue.cli.render import View
 from retinue.cli.status import Screen
 from retinue.runtime.follow import Happened
 from retinue.runtime.live import Piece
-from retinue.schema.completion import Completion
+from retinue.schema.completion import Completion, Usage
 from retinue.schema.events.children import ChildStarted
+from retinue.schema.events.runs import RunCompleted, RunWaiting
 from retinue.schema.events.steps import CallSettled, ModelAnswered, ModelAsked, ModelFailed
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import CallId, ThreadId
@@ -75,3 +76,18 @@ def test_a_structured_result_is_printed_as_json() -> None:
     View(Screen(out, io.StringIO()), ROOT).result(Completion(result={"n": 1}, status="SUCCESS", reason="goal"))
 
     assert out.getvalue() == '{\n  "n": 1\n}\n'
+
+
+def test_the_status_tells_what_each_child_does_waits_for_and_has_cost_until_it_is_over() -> None:
+    view = View(Screen(io.StringIO(), io.StringIO()), ROOT)
+    started = ChildStarted(at=0, reference=CHILD, call=CallId("x"), agent="w", name="w")
+    answered = ModelAnswered(at=0, parts=(), usage=Usage(input=900, output=100), cost=2_000_000)
+
+    view.show(happened(started))
+    view.show(happened(answered, CHILD, ("w",)))
+    view.show(happened(RunWaiting(at=0, waiting_for="question"), CHILD, ("w",)))
+    waiting = view.status()
+    view.show(happened(RunCompleted(at=0, completion=Completion(result="", status="SUCCESS", reason="goal")), CHILD))
+
+    assert waiting[1:] == ["  w  waits for a person · 0.0s · 1 step · 1.0k tokens · $0.0020"]
+    assert len(view.status()) == 1

@@ -6,6 +6,11 @@ from subprocess import CompletedProcess
 import msgspec
 import pytest
 
+from retinue.app.views import Node
+from retinue.cli.threads import tree_lines
+from retinue.ports.store import Caps
+from retinue.schema.ids import ThreadId
+from retinue.schema.thread import ThreadStatus
 from support.scripted import Setup, call, complete
 
 Run = Callable[..., CompletedProcess[str]]
@@ -157,3 +162,23 @@ def test_ctrl_c_stops_watching_and_leaves_the_thread_alone(scripted: Setup) -> N
         assert terminal.ends() == 130
 
     assert scripted.wait(thread)["result"] == "At last."
+
+
+def test_in_a_narrow_terminal_what_a_thread_does_is_below_it_and_no_line_is_wider() -> None:
+    child = _node("scout", "running")
+    lines = list(
+        tree_lines(_node("boss", "waiting", waits_for="child", children=(child,)), {child.id: "m thinks"}, width=40)
+    )
+
+    assert lines[1] == "│  waits for its children"
+    assert lines[3] == "      m thinks"
+    assert all(len(line) <= 40 for line in lines)
+
+
+def _node(name: str, status: ThreadStatus, **more: object) -> Node:
+    fields: dict[str, object] = {
+        **{"id": ThreadId(name), "agent": name, "name": name, "status": status, "commit": None, "said": None},
+        **{"waits_for": None, "steps": 1, "tokens": 2000, "cost": 0, "reserved_tokens": 0, "reserved_cost": 0},
+        **{"caps": Caps(), "seconds": 1.0, **more},
+    }
+    return Node(**fields)  # pyright: ignore[reportArgumentType]

@@ -68,10 +68,13 @@ class View:
         """What the tree has used and its root does; then a line for each child that is not over."""
         root = self._threads[self._thread]
         below = sorted((a for a in self._threads.values() if a is not root and not a.over), key=lambda a: a.place)
-        most = max(self.screen.size[1] // 3, 1)
+        columns, rows = self.screen.size
+        most, half = max(rows // 3, 1), columns // 2
         width = max((2 * len(a.place) + len(a.name) for a in below[:most]), default=0)
         lines = [self.meter.text(root.text)]
-        lines += [f"{'  ' * len(a.place) + a.name:<{width}}  {a.meter.text(a.text)}" for a in below[:most]]
+        lines += [
+            f"{'  ' * len(a.place) + a.name:<{width}}  {short(a.text, half)} · {a.meter.text()}" for a in below[:most]
+        ]
         return lines + [f"  … and {len(below) - most} more at work"] * (len(below) > most)
 
     def result(self, completion: Completion) -> None:

@@ -211,12 +211,12 @@ def tree_lines(
     parts += [f"{amount(node.tokens)} tokens", money(node.cost) + cap, duration(node.seconds), node.id[:8]]
     now = [f"“{node.said}”" if node.said else "", _waits(node), doing.get(node.id, "")]
     line, more = plain(first + "  ".join(parts)), plain("  ".join(filter(None, now)))
-    bar = f"{rest}{'│  ' if node.children else '   '}"
-    if more and width is not None and len(line) + 2 + len(more) > width:
-        yield line[:width]
-        yield (bar + more)[:width]
+    whole = f"{line}  {more}".rstrip()
+    if width is None or len(whole) <= width:
+        yield whole
     else:
-        yield f"{line}  {more}".rstrip()
+        below = f"{rest}{'│' if node.children else ' '}  {more}".rstrip(" │")
+        yield from (text if len(text) <= width else text[: width - 1] + "…" for text in (line, below) if text)
     for child in node.children:
         last = child is node.children[-1]
         yield from tree_lines(
