@@ -3,13 +3,19 @@
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from retinue.app.settings import SandboxSettings, Settings, SettingsFile, Tier
+from retinue.models.script import CallTool, Say
+from retinue.schema.errors import SettingsError
 from retinue.storage.sqlite import open_database
+from retinue.testing.harness import scripted_app
+from support.agents import agent
 from support.scripted import PROGRAM, Setup, call, complete
 
 SHELL = ("tools: bash", "permissions:", "  default: allow")
@@ -127,3 +133,34 @@ async def _asked(path: Path) -> str:
                 await database.store.work(0.05)
         finally:
             await database.close()
+
+
+@pytest.mark.spec("PERM-07")
+async def test_commands_have_the_limits_of_the_settings(tmp_path: Path) -> None:
+    file = SettingsFile(sandbox=SandboxSettings(memory_mb=512))
+    settings = Settings(home=tmp_path / "home", root=tmp_path, user=Tier(name="user", settings=file))
+    script = [Say(calls=(CallTool("bash", {"command": "ulimit -d"}),)), "{{last_outcome}}"]
+    async with scripted_app(tmp_path, script, agents=[agent("shell", "bash")], settings=settings) as app:
+        assert "524288" in str((await app.run("shell", "go")).result)
+
+
+@pytest.mark.spec("OBS-02")
+async def test_hooks_that_the_settings_name_are_there_for_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "from retinue.runtime.hooks import Hook\n"
+        "loud = Hook(id='loud', kind='after_system_message', run=lambda value, state: None)\n"
+    )
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+
+    def naming(*hooks: str) -> Settings:
+        tier = Tier(name="user", settings=SettingsFile(hooks=hooks))
+        return Settings(home=tmp_path / "home", root=tmp_path, user=tier)
+
+    async with scripted_app(tmp_path, "Done.", settings=naming("shouting:loud")) as app:
+        assert list(app.engine.runtime.hooks.known) == ["loud"]
+    for wrong in ("shouting:quiet", "nothing:x", "shouting", "shouting:Hook"):
+        with pytest.raises(SettingsError, match=wrong):
+            async with scripted_app(tmp_path, "Done.", settings=naming(wrong)):
+                pass

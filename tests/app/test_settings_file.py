@@ -144,9 +144,9 @@ def test_every_section_loads_from_toml(home: Path, load: Callable[[], Settings])
 
 
 def test_yaml_and_json_say_the_same_as_toml(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text("[providers.x]\nformat = 'f'\nlimits = { requests_per_minute = 3 }\n")
-    (tmp_path / "a.yaml").write_text("providers:\n  x:\n    format: f\n    limits: {requestsPerMinute: 3}\n")
-    (tmp_path / "a.json").write_text('{"Providers": {"x": {"Format": "f", "limits": {"requests-per-minute": 3}}}}')
+    (tmp_path / "a.toml").write_text("[providers.x]\nformat = 'f'\ndefault_model = 'm'\n")
+    (tmp_path / "a.yaml").write_text("providers:\n  x:\n    format: f\n    defaultModel: m\n")
+    (tmp_path / "a.json").write_text('{"Providers": {"x": {"Format": "f", "default-model": "m"}}}')
 
     first, *others = (read_settings(tmp_path / f"a.{kind}") for kind in ("toml", "yaml", "json"))
 

@@ -67,4 +67,6 @@ def _info(model: ModelSettings) -> ModelInfo:
         max_output=model.max_output,
         price_in=price.input if price else None,
         price_out=price.output if price else None,
+        price_cache_read=price.cache_read if price else None,
+        price_cache_write=price.cache_write if price else None,
     )

@@ -8,6 +8,7 @@ models, as its settings are now: they are read again when one of their files has
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -38,6 +39,7 @@ from retinue.runtime.live import Live, Tap
 from retinue.runtime.state import State
 from retinue.sandbox.limits import Limits
 from retinue.schema.agent import AgentDefinition
+from retinue.schema.errors import SettingsError
 from retinue.schema.events.union import AnyEvent
 from retinue.schema.ids import ThreadId
 from retinue.schema.permission import Rule
@@ -183,7 +185,7 @@ async def _open(
         bound=output.bound,
         contexts=common.contexts,
         live=common.live,
-        hooks=Hooks({hook.id: hook for hook in given.hooks}),
+        hooks=Hooks({hook.id: hook for hook in (*map(_hook, settings.hooks), *given.hooks)}),
         memory=database.memory,
         grants=database.grants,
         files=_files(common.data),
@@ -232,6 +234,17 @@ def _definition(agent: AgentDefinition | CodeAgent) -> AgentDefinition:
     return msgspec.structs.replace(agent.definition, permissions=permissions)
 
 
+def _hook(name: str) -> Hook:
+    module, _, attribute = name.partition(":")
+    try:
+        found: object = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as e:
+        raise SettingsError(f"the hook {name!r} can't be loaded: {e}", hint="write module:name of a Hook") from e
+    if not isinstance(found, Hook):
+        raise SettingsError(f"{name!r} is {type(found).__name__}, not a Hook", hint="write module:name of a Hook")
+    return found
+
+
 def _toolbox(common: Common, settings: Settings) -> BuiltinTools:
     agents, data = common.given.agents, common.data
     given = [
@@ -243,7 +256,7 @@ def _toolbox(common: Common, settings: Settings) -> BuiltinTools:
         memory=common.database.memory,
         clock=common.clock,
         settings=ToolSettings(
-            limits=Limits(seconds=sandbox.timeout or 120.0),
+            limits=Limits(seconds=sandbox.timeout, memory=sandbox.memory_mb * 2**20, processes=sandbox.processes),
             sandbox_network=sandbox.network,
             hidden=tuple(str(data / name) for name in (Path(settings.database).name, "secret.key")),
             protected=_protected(settings, data),

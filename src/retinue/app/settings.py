@@ -39,14 +39,10 @@ class ModelSettings(_Section, frozen=True, kw_only=True):
     window: int | None = None
     max_output: int | None = None
     price: Price | None = None
-    images: bool | None = None
-    thinking: bool | None = None
 
 
 class ProviderLimits(_Section, frozen=True, kw_only=True):
     concurrency: int | None = None
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
     timeout: float | None = None
 
 
@@ -63,7 +59,6 @@ class ProviderSettings(_Section, frozen=True, kw_only=True):
     limits: ProviderLimits = ProviderLimits()
     mapping: Mapping[str, str] = {}
     """Another provider's model name → ours, used when this one is the fallback."""
-    options: Json = {}
 
 
 class PermissionSettings(_Section, frozen=True, kw_only=True):
@@ -74,18 +69,19 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     mode: SandboxMode = "auto"
     network: bool = False
     readable: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    """Names of variables that commands may see."""
-    timeout: float | None = None
-    memory_mb: int | None = None
-    processes: int | None = None
+    """What MCP servers' programs may read beside their workspace."""
+    timeout: float = 120.0
+    """Seconds for a command that names no time of its own."""
+    memory_mb: int = 8192
+    """Of each process."""
+    processes: int = 2048
 
 
 class NetworkSettings(_Section, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     """Hosts, `host:port`, or addresses that may be reached although they are private."""
     deny: tuple[str, ...] = ()
+    """Hosts that no MCP server is reached at."""
 
 
 class ToolsSettings(_Section, frozen=True, kw_only=True):
@@ -176,6 +172,7 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     network: NetworkSettings = NetworkSettings()
     tools: ToolsSettings | None = None
     hooks: tuple[str, ...] = ()
+    """Python hooks that definitions may name, each as `module:name` of a `Hook`."""
     serve: ServeSettings | None = None
     telemetry: TelemetrySettings | None = None
     limits: LimitSettings = LimitSettings()

@@ -34,4 +34,4 @@ def _imagined(app: Retinue, pin: Pin) -> Work:
     thread = ThreadId("")
     started = ThreadStarted(at=0.0, thread=thread, pin=pin, workspace=app.workspace)
     claim = Claim(thread=thread, epoch=0, head=0, lease_until=0.0)
-    return Work(app.engine.runtime, claim, State(thread=started, pin=pin), 0)
+    return Work(app.engine.runtime, claim, State(thread=started, pin=pin), [])

@@ -19,7 +19,7 @@ from retinue.web.problem import Fault, Refused
 
 DEEPEST = 100
 """Levels of JSON: what is kept is read again inside other values, and must not be the one too many there."""
-_INSIDE: dict[type, Callable[[Any], Iterable[Any]]] = {dict: dict.values, list: iter}
+_INSIDE: dict[type, Callable[[Any], Iterable[Any]]] = {dict: lambda held: held.values(), list: iter}
 Where = Literal["given", "path", "query", "header", "body"]
 
 
