@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from a2a.types.a2a_pb2 import ListTasksRequest, TaskState
+from a2a.types.a2a_pb2 import CancelTaskRequest, ListTasksRequest, TaskState
 
 from retinue.app.retinue import Retinue
 from retinue.models.script import CallTool, Say
@@ -129,6 +129,38 @@ async def test_auth_required_is_a_question_and_its_answer_takes_what_came_of_the
                         break
             child = await outcome(near.app, thread)
     assert child.result == "Not allowed, then."
+
+
+async def test_a_card_may_stand_in_the_definition_and_its_interface_gets_the_credentials(tmp_path: Path) -> None:
+    far_agent = agent("legal", description="Reads contracts.", display_name="Lawyer")
+    async with a2a_server(tmp_path / "far", ["It holds."], far_agent) as far:
+        card = (await (await far.http()).get("/a2a/legal/.well-known/agent-card.json")).text
+        allow = (f"127.0.0.1:{far.port}",)
+        for name, inline in (("good", card), ("bad", "{}"), ("odd", '{"supportedInterfaces": 7}')):
+            remote = agent("partner/legal", kind="remote", agent_card_json=inline, auth=TOKEN, prompt="", exposed=False)
+            scripts = {"boss": [CALL, "Heard."]}
+            async with a2a_server(tmp_path / name, scripts, boss(), remote, allow=allow) as near:
+                described = near.app.pin("partner/legal").definition.description
+                child = await outcome(near.app, await near.app.start("boss", "go"))
+            if name == "good":
+                assert child.result == "It holds." and "- Lawyer: Reads contracts." in described
+            else:
+                assert child.status == "FAILED" and "partner/legal" in (child.error or ""), child
+
+
+async def test_a_task_that_the_other_side_cancels_has_failed(tmp_path: Path) -> None:
+    async with a2a_server(tmp_path / "far", [Say(text="late", latency=60)], agent("legal")) as far:
+        near_agents, allow = (boss(), partner(far.port)), (f"127.0.0.1:{far.port}",)
+        async with a2a_server(tmp_path / "near", {"boss": [CALL, "Heard."]}, *near_agents, allow=allow) as near:
+            asked = happens(far.app, ModelAsked)
+            thread = await near.app.start("boss", "go")
+            async with asyncio.timeout(20):
+                await asked.wait()
+                client = await far.client("legal")
+                (task,) = (await client.list_tasks(ListTasksRequest())).tasks
+                await client.cancel_task(CancelTaskRequest(id=task.id))
+            child = await outcome(near.app, thread)
+    assert (child.status, child.confidence) == ("FAILED", None)
 
 
 async def test_cancel_travels(tmp_path: Path) -> None:
