@@ -157,6 +157,12 @@ def test_a_file_that_no_provider_takes_becomes_its_text_or_its_name(goes_on: str
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("parts", [(), (Text(text=" \n"),), (Text(text=""), Text(text=""))])
+def test_a_user_who_says_nothing_still_takes_a_turn(name: str, parts: tuple[Part, ...]) -> None:
+    assert "(empty)" in sent([Turn(role="user", parts=parts)], name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_half_a_character_does_not_cost_the_answer(name: str) -> None:
     body = json.dumps(ANSWERS[name]).replace("Reading.", "Read\\ud83d")
 

@@ -214,10 +214,11 @@ class OpenAIResponses(wire.Format):
 
 
 def _user_items(turn: Turn) -> Iterator[Mapping[str, object]]:
-    for outcome in wire.outcomes_of(turn):
+    outcomes = wire.outcomes_of(turn)
+    for outcome in outcomes:
         yield {"type": "function_call_output", "call_id": wire.call_id(outcome.call), "output": _output(outcome)}
     content = wire.said(turn, _input_text, _media)
-    if content or not turn.parts:
+    if content or not outcomes:
         yield _message("user", content or [_input_text(wire.EMPTY)])
 
 
