@@ -53,7 +53,7 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, *, now: float) 
     forge = _forge(given)
     if not _proven(forge, given, body, secret, now):
         raise Denied(f"the {forge} webhook's signature does not fit its body and this repository's secret")
-    event = given.get(_EVENT[forge], "")
+    event = given.get(f"x-{forge}-event", "")
     delivery = next((given[name] for name in _ID[forge] if given.get(name)), None)
     branch, commit = _push(given, body) if event in ("push", "Push Hook") else (None, None)
     return Delivery(
@@ -74,12 +74,12 @@ _SIGNED: dict[str, Forge] = {
 }
 """In this order: Forgejo sends Gitea's and GitHub's headers too, Gitea sends GitHub's."""
 
-_EVENT: dict[Forge, str] = {
-    "github": "x-github-event",
-    "gitlab": "x-gitlab-event",
-    "gitea": "x-gitea-event",
-    "forgejo": "x-forgejo-event",
+_HEX: dict[Forge, tuple[str, str]] = {
+    "github": ("x-hub-signature-256", "sha256="),
+    "gitea": ("x-gitea-signature", ""),
+    "forgejo": ("x-forgejo-signature", ""),
 }
+"""The header with the body's digest in hex, and what stands before it."""
 _ID: dict[Forge, tuple[str, ...]] = {
     "github": ("x-github-delivery",),
     # the key is the same for every attempt of one delivery, the UUID for everything one event set off
@@ -105,17 +105,12 @@ def _forge(headers: Mapping[str, str]) -> Forge:
 
 
 def _proven(forge: Forge, headers: Mapping[str, str], body: bytes, secret: str, now: float) -> bool:
-    match forge:
-        case "github":
-            return _same(headers["x-hub-signature-256"], "sha256=" + _hex(secret, body))
-        case "gitea":
-            return _same(headers["x-gitea-signature"], _hex(secret, body))
-        case "forgejo":
-            return _same(headers["x-forgejo-signature"], _hex(secret, body))
-        case "gitlab":
-            if secret.startswith("whsec_"):
-                return _standard(headers, body, secret.removeprefix("whsec_"), now)
-            return _same(headers.get("x-gitlab-token", ""), secret)
+    if forge in _HEX:
+        header, prefix = _HEX[forge]
+        return _same(headers[header], prefix + hmac.digest(secret.encode(), body, "sha256").hex())
+    if secret.startswith("whsec_"):
+        return _standard(headers, body, secret.removeprefix("whsec_"), now)
+    return _same(headers.get("x-gitlab-token", ""), secret)
 
 
 def _standard(headers: Mapping[str, str], body: bytes, token: str, now: float) -> bool:
@@ -131,10 +126,6 @@ def _standard(headers: Mapping[str, str], body: bytes, token: str, now: float) -
     signed = f"{headers.get('webhook-id', '')}.{sent}.".encode() + body
     wanted = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
     return any(_same(one, wanted) for one in headers.get("webhook-signature", "").split())
-
-
-def _hex(secret: str, body: bytes) -> str:
-    return hmac.digest(secret.encode(), body, "sha256").hex()
 
 
 def _same(given: str, wanted: str) -> bool:

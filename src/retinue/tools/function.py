@@ -43,8 +43,6 @@ class FunctionTool(Generic[P, R]):
         self._spec = spec
         self._arguments = arguments
         self._about = about
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        self._by_name = all(parameter.kind in named for parameter in self._signature.parameters.values())
         self._async = inspect.iscoroutinefunction(function)
         self._contexts = _context_parameters(function)
 
@@ -75,15 +73,11 @@ class FunctionTool(Generic[P, R]):
             return Result(status="error", text=f"{type(error).__name__}: {error}")
 
     async def _called(self, given: dict[str, object]) -> object:
-        call = functools.partial(_untyped(self._function), **given) if self._by_name else self._bound(given)
-        value = call() if self._async else await asyncio.to_thread(call)
-        return await value if inspect.isawaitable(value) else value
-
-    def _bound(self, given: dict[str, object]) -> Callable[[], R]:
-        """For functions with parameters that can't be given by name."""
         bound = self._signature.bind_partial()
         bound.arguments |= {name: given[name] for name in self._signature.parameters if name in given}
-        return functools.partial(_untyped(self._function), *bound.args, **bound.kwargs)
+        call = functools.partial(_untyped(self._function), *bound.args, **bound.kwargs)
+        value = call() if self._async else await asyncio.to_thread(call)
+        return await value if inspect.isawaitable(value) else value
 
 
 @overload

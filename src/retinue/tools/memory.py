@@ -29,15 +29,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: Key
 
 
-class SaveMemory:
-    spec = declare("save_memory", "Saves data for later runs, under a key.", Saved, "idempotent")
-
+class _MemoryTool:
     def __init__(self, memory: Memory, clock: Clock) -> None:
         self._memory = memory
         self._clock = clock
 
     def resource(self, arguments: Mapping[str, object]) -> str:
         return str(arguments.get("key", ""))
+
+
+class SaveMemory(_MemoryTool):
+    spec = declare("save_memory", "Saves data for later runs, under a key.", Saved, "idempotent")
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         now = self._clock.now()
@@ -63,15 +65,8 @@ class SaveMemory:
         return Result(text=msgspec.json.encode({"saved": True, "key": wanted.key}).decode())
 
 
-class LoadMemory:
+class LoadMemory(_MemoryTool):
     spec = declare("load_memory", "Loads data that was saved under a key.", Wanted, "read")
-
-    def __init__(self, memory: Memory, clock: Clock) -> None:
-        self._memory = memory
-        self._clock = clock
-
-    def resource(self, arguments: Mapping[str, object]) -> str:
-        return str(arguments.get("key", ""))
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Result:
         try:
