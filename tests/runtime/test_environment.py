@@ -21,7 +21,7 @@ from retinue.testing.harness import QUICK, log_of
 from retinue.tools.function import tool
 from support.agents import agent
 from support.opening import OpenApp
-from support.tree import finished
+from support.tree import finished, until
 
 SECRET = "tok-5f1d9a-canary"
 
@@ -195,3 +195,43 @@ async def test_a_tool_that_says_a_secret_says_its_name_to_the_model_and_the_log(
         log = await log_of(app, thread)
     assert heard == ["the token is [secret TOKEN]"]
     assert SECRET not in str(log)
+
+
+@pytest.mark.spec("SUB-11", "SUB-09")
+async def test_what_a_childs_own_immediate_child_needs_is_asked_for_before_the_child_is_started(
+    open_app: OpenApp,
+) -> None:
+    """S4 §7.8: "required scoped variables for that child graph"; with them the whole graph boots."""
+    seen.clear()
+    told: list[str] = []
+
+    def talk(request: ScriptedRequest) -> Say:
+        if request.agent == "lead":
+            told.extend(outcome.text for outcome in request.outcomes)
+            create = call("subagent_create", agent="middle", name="m", message="go")
+            return create if request.step == 1 else Say(text="done")
+        if request.agent == "worker" and request.step == 1:
+            return call("peek", who="worker")
+        return call(COMPLETE, result="ok", status="SUCCESS")
+
+    inner = Subagent(name="worker", immediate=Immediate(scoped_env=("TOKEN",)))
+    agents = [
+        agent(
+            "lead",
+            subagents=(Subagent(name="middle", blocking=False, resumable=Resumable()),),
+            can_spawn_subagents=True,
+        ),
+        agent("middle", subagents=(inner,), can_spawn_subagents=True),
+        agent("worker", "peek"),
+    ]
+    async with open_app({"*": talk}, agents=agents, tools=[peek]) as app:
+        thread = await app.start("lead", "go")
+        await finished(app, thread)
+        assert not [e for e in await log_of(app, thread) if isinstance(e, ChildStarted)]
+        error = msgspec.json.decode(told[0])
+        assert (error["error"], error["missing"]) == ("subagent_env_required", ["TOKEN"])
+        await app.engine.provide(thread, error["request_id"], {"TOKEN": SECRET})
+        child = await until(app, thread, ChildStarted)
+        assert isinstance(child, ChildStarted)
+        await finished(app, child.reference)
+    assert seen == {"worker": SECRET}

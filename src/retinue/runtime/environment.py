@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from retinue.policy.redact import Redactor
-from retinue.schema.agent import Subagent
+from retinue.schema.agent import AgentDefinition, Subagent
 
 if TYPE_CHECKING:
     from retinue.runtime.work import Work
@@ -32,7 +32,12 @@ def resolve(work: "Work", name: str) -> str | None:
 
 def redactor(work: "Work") -> Callable[[str], str]:
     """Takes this thread's secrets out of what a tool says, but for those that are declared to be shown."""
-    shown = {n for s in _configured(work) if s.immediate for n in (s.immediate.name_env, s.immediate.description_env)}
+    shown = {
+        n
+        for s in configured(work.state.pin.definition)
+        if s.immediate
+        for n in (s.immediate.name_env, s.immediate.description_env)
+    }
     hide = Redactor({name: value for name, value in given(work).items() if name not in shown})
     return lambda text: hide(work.runtime.redact(text))
 
@@ -45,11 +50,14 @@ def enabled(work: "Work", name: str | None) -> bool:
 def inherited(work: "Work", config: Subagent | None) -> dict[str, str]:
     """What a child gets of its caller's own variables, still sealed; scoped ones go only to who declares them."""
     thread = work.state.thread
-    scoped = {*thread.scoped_env, *(n for s in _configured(work) if s.immediate for n in s.immediate.scoped_env)}
+    scoped = {
+        *thread.scoped_env,
+        *(n for s in configured(work.state.pin.definition) if s.immediate for n in s.immediate.scoped_env),
+    }
     own = config.immediate.scoped_env if config and config.immediate else ()
     return {name: value for name, value in thread.env.items() if name in own or name not in scoped}
 
 
-def _configured(work: "Work") -> tuple[Subagent, ...]:
-    definition = work.state.pin.definition
+def configured(definition: AgentDefinition) -> tuple[Subagent, ...]:
+    """The subagents of a definition and of its prompts."""
     return (*definition.subagents, *(s for p in definition.prompts.values() for s in p.subagents))

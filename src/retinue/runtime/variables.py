@@ -1,6 +1,7 @@
 """Scoped variables that a child needs before it can start (S4 §7.8): names in the log, values sealed."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -57,19 +58,25 @@ async def begin(work: "Work", pin: Pin, wanted: children.Start) -> Result | None
 
 
 def missing(work: "Work", pin: Pin, config: Subagent | None) -> tuple[str, ...]:
-    return tuple(name for name in _required(pin, config) if environment.resolve(work, name) is None)
+    return tuple(name for name in _required(work, pin, config) if environment.resolve(work, name) is None)
 
 
-def _required(pin: Pin, config: Subagent | None) -> tuple[str, ...]:
-    """Scoped names of the tool's configuration, and what the child declares without a value."""
-    scoped = config.immediate.scoped_env if config and config.immediate else ()
-    declared = tuple(name for name, value in pin.definition.env.items() if value == "")
-    return tuple(dict.fromkeys((*scoped, *declared)))
+def _required(work: "Work", pin: Pin, config: Subagent | None, above: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Scoped names of the tool's configuration, what the child declares without a value, and what must be there
+    for the children that start with it."""
+    names = [*(config.immediate.scoped_env if config and config.immediate else ())]
+    names += [name for name, value in pin.definition.env.items() if value == ""]
+    for inner in environment.configured(pin.definition):
+        if inner.immediate and inner.name not in above and environment.enabled(work, inner.optional):
+            with suppress(RetinueError):  # it can't be started anyway, and says so then
+                below = work.runtime.agents.pin(inner.name, work.state.thread.tenant)
+                names += _required(work, below, inner, (*above, inner.name))
+    return tuple(dict.fromkeys(names))
 
 
 def _scoped(work: "Work", pin: Pin, config: Subagent | None) -> dict[str, str]:
     """Sealed values for the child alone."""
-    known = {name: environment.resolve(work, name) for name in _required(pin, config)}
+    known = {name: environment.resolve(work, name) for name in _required(work, pin, config)}
     return {name: work.runtime.seal(value) for name, value in known.items() if value is not None}
 
 
