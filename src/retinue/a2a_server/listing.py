@@ -1,8 +1,5 @@
 """Lists a caller's tasks, last changed first, page by page."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-
-import msgspec
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.task import apply_history_length, validate_history_length, validate_page_size
@@ -12,7 +9,9 @@ from retinue.a2a_server.tasks import STATUSES
 from retinue.a2a_server.watch import current
 from retinue.app.retinue import Retinue
 from retinue.ports.a2a import TaskFilter
+from retinue.schema.errors import UsageError
 from retinue.schema.ids import ThreadId
+from retinue.web.pages import cursor, position
 
 _PAGE = 50
 
@@ -31,7 +30,11 @@ async def listed(app: Retinue, params: ListTasksRequest, call: Call) -> ListTask
         statuses=STATUSES.get(params.status, ()) if params.status else (),
         after=after.ToMilliseconds() / 1000 if params.HasField("status_timestamp_after") else None,
     )
-    tasks, token = await _page(app, wanted, params.status, _position(params.page_token), size)
+    try:
+        before = position(params.page_token or None, tuple[float, ThreadId])
+    except UsageError:
+        raise InvalidParamsError(message="The page token is not one of this server's") from None
+    tasks, token = await _page(app, wanted, params.status, before, size)
     for task in tasks:
         if not params.include_artifacts:
             task.ClearField("artifacts")
@@ -48,7 +51,7 @@ async def _page(
     while rows := await app.database.a2a.page(wanted, before=before, limit=size + 1):
         for row in rows:
             if len(found) == size and before is not None:
-                return found, _token(before)
+                return found, cursor(before)
             before = (row.updated_at, row.thread)
             task = (await current(app.engine, row)).task()
             if not state or task.status.state == state:
@@ -56,17 +59,3 @@ async def _page(
         if len(rows) <= size:
             break
     return found, ""
-
-
-def _token(position: tuple[float, ThreadId]) -> str:
-    return urlsafe_b64encode(msgspec.json.encode(position)).decode()
-
-
-def _position(token: str) -> tuple[float, ThreadId] | None:
-    if not token:
-        return None
-    try:
-        at, thread = msgspec.json.decode(urlsafe_b64decode(token), type=tuple[float, str])
-    except (ValueError, msgspec.DecodeError):
-        raise InvalidParamsError(message="the page token is not one of this server's") from None
-    return at, ThreadId(thread)
