@@ -119,13 +119,7 @@ def shadows(hidden: Iterable[Found]) -> list[Shadow]:
 
 
 def noted(problem: Problem) -> Noted:
-    return Noted(
-        code=problem.code,
-        severity=problem.severity,
-        line=problem.line,
-        message=problem.message,
-        hint=problem.hint,
-    )
+    return msgspec.convert(problem, Noted, from_attributes=True)
 
 
 def _wanted(entry: Listed, category: str | None, source: str | None, *, everything: bool) -> bool:

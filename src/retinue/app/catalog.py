@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from retinue.app.folders import folder_sources
-from retinue.app.settings import Settings
+from retinue.app.settings import Settings, SettingsFile
 from retinue.app.trust import Trusted, read_trust
 from retinue.ports.records import AgentRecords
 from retinue.ports.source import Snapshot, Source, SourceKind
@@ -205,13 +205,7 @@ def _sources(
     unusable: str | None,
 ) -> Iterator[Source]:
     yield from folder_sources(settings, _Trust(settings.home).read, Path.home(), progress)
-    tiers = [tier for tier in reversed(settings.tiers) if tier.path is not None]
-    custom = [
-        ConfiguredAgents(file=str(t.path), agents=t.settings.agents.custom, trusted=t.trusted)
-        for t in tiers
-        if t.settings.agents.custom
-    ]
-    if custom:
+    if custom := list(_configured(settings, lambda file: file.agents.custom)):
         yield ConfigurationSource(custom)
     yield from _git_sources(settings, environ, progress)
     if unusable is not None:
@@ -225,13 +219,16 @@ def _sources(
 
         yield CodeSource(agents)
     yield BuiltinSource()
-    remote = [
-        ConfiguredAgents(file=str(t.path), agents=t.settings.remote_agents, trusted=t.trusted)
-        for t in tiers
-        if t.settings.remote_agents
-    ]
-    if remote:
+    if remote := list(_configured(settings, lambda file: file.remote_agents)):
         yield ConfigurationSource(remote, remote=True)
+
+
+def _configured(
+    settings: Settings, agents: Callable[[SettingsFile], Sequence[Mapping[str, object]]]
+) -> Iterator[ConfiguredAgents]:
+    for tier in reversed(settings.tiers):
+        if tier.path is not None and (said := agents(tier.settings)):
+            yield ConfiguredAgents(file=str(tier.path), agents=said, trusted=tier.trusted)
 
 
 def _git_sources(settings: Settings, environ: Mapping[str, str], progress: Progress | None) -> Iterator[Source]:

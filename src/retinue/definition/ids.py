@@ -6,7 +6,8 @@ from retinue.schema.ids import AgentId
 
 _SUFFIXES = (".agent", ".chatmode")
 _FOLDER_FILES = {"prompt.md": 0, "agent.md": 1}
-_BAD_SEGMENT = re.compile(r"[\x00-\x1f\x7f\\:]")
+_BAD = re.compile(r"(?:^|/)(?:\.{0,2}(?:/|$)|\s)|\s(?:/|$)|[\x00-\x1f\x7f\\:]")
+"""Segments that are empty, `.`, `..` or start or end with a space, and characters no segment may hold."""
 
 
 def agent_id(path: str) -> AgentId | None:
@@ -18,10 +19,8 @@ def agent_id(path: str) -> AgentId | None:
     if file.startswith("_") or not file.lower().endswith(".md") or "prompts" in folders:
         return None
     stem = file[:-3]
-    segments = folders if file in _FOLDER_FILES and folders else [*folders, _without_suffix(stem)]
-    if any(s in ("", ".", "..") or s != s.strip() or _BAD_SEGMENT.search(s) for s in segments):
-        return None
-    return AgentId("/".join(segments))
+    id = "/".join(folders if file in _FOLDER_FILES and folders else [*folders, _without_suffix(stem)])
+    return None if _BAD.search(id) else AgentId(id)
 
 
 def precedence(path: str) -> int:
