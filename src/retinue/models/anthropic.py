@@ -184,7 +184,6 @@ def _usage(usage: wire.Counts) -> Usage:
 
 
 class Anthropic(wire.Format):
-    name = NAME
     _reader = AnthropicReader
     _path = "/v1/messages"
 

@@ -167,7 +167,6 @@ def _usage(usage: wire.Counts) -> Usage:
 
 
 class Gemini(wire.Format):
-    name = NAME
     _reader = GeminiReader
     _content = b"parts"
     _stream_end = b"]}"

@@ -247,7 +247,6 @@ def _usage(usage: wire.Counts) -> Usage:
 
 
 class OpenAIChat(wire.Format):
-    name = NAME
     _reader = ChatReader
     _path = "/chat/completions"
     _stream_end = b'],"stream":true,"stream_options":{"include_usage":true}}'

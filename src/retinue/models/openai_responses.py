@@ -176,7 +176,6 @@ def _without_status(raw: msgspec.Raw) -> bytes:
 
 
 class OpenAIResponses(wire.Format):
-    name = NAME
     _reader = ResponsesReader
     _path = "/responses"
 

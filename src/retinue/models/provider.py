@@ -14,6 +14,7 @@ from functools import cached_property
 from retinue.models import failures, prices
 from retinue.models.formats import BASE_URLS, FormatName, load_format
 from retinue.models.known import ModelInfo, known
+from retinue.models.names import MAKERS
 from retinue.models.sse import Splitter
 from retinue.models.transport import Response, Transport, host_of
 from retinue.models.wire import Format, Reader
@@ -25,7 +26,6 @@ from retinue.schema.message import Turn
 DEFAULT_WINDOW = 128_000
 DEFAULT_MAX_OUTPUT = 8192
 OPENAI_HOST = "api.openai.com"
-_MAKERS = frozenset({"anthropic", "openai", "gemini", "google"})
 _LOCAL = re.compile(r"127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[|0\.0\.0\.0|[^.]+$|.*\.local(:\d+)?$")
 _RENAMED = re.compile(rf"{re.escape(OPENAI_HOST)}$|\.azure\.com$")
 """Hosts that call the limit of an answer `max_completion_tokens`."""
@@ -79,7 +79,7 @@ class ProviderConfig:
     def info(self, model: str) -> ModelInfo:
         """The operator's word, else the table of known models, else the kept price list."""
         table = known(model)
-        if table is not None and self.name not in _MAKERS:
+        if table is not None and not any(self.name in group for group in MAKERS.values()):
             table = ModelInfo(window=table.window, max_output=table.max_output)
         info = self.models.get(model, ModelInfo()).over(table)
         if (info.window is not None and info.price_in is not None) or _LOCAL.match(self.host):

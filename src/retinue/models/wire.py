@@ -115,7 +115,6 @@ class Format(ABC):
         renamed: Whether Chat calls it `max_completion_tokens`, as OpenAI does and most compatible servers do not.
     """
 
-    name: ClassVar[str]
     _reader: ClassVar[type[Reader]]
     _path: ClassVar[str] = ""
     _content: ClassVar[bytes] = b"content"
