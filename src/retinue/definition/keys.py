@@ -183,7 +183,7 @@ _GROUPS: dict[str, tuple[Key, ...]] = {
         Key("disallowed_tools", _DENIED, "tools it is never offered", aliases=("denied_tools",), power=True),
         Key("tool_overrides", OVERRIDES, "limits and default arguments of one tool", power=True),
         Key("allowed_commands", TEXTS, "commands bash may run without asking; [] removes bash", power=True),
-        Key("mcp_servers", SERVERS, "MCP servers", power=True),
+        Key("mcp_servers", SERVERS, "MCP servers; [] is none", default="those that tools admits", power=True),
         Key("permissions", PERMISSIONS, "rules of its own", aliases=("permission",), default="primary", power=True),
         Key(
             "permission_mode",
