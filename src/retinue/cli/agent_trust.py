@@ -1,6 +1,7 @@
 """`retinue agents trust`: a person has read these agents and lets them run."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -24,32 +25,38 @@ def trust(*, target: str | None, revoke: bool) -> Told:
     What is trusted is the content: an agent whose file changes is untrusted again.
     """
     settings = settings_here()
-    chosen = _chosen(settings, target)
-    with_settings = _names_settings(settings, target)
-    if not chosen and not with_settings:
-        note("there is nothing to trust here: no agent in a project folder, no settings file")
     folders = dict(project_folders(settings))
-    for found in chosen:
-        _write(settings, folders[found.snapshot.name], found.entry.id, found.entry.hash, revoke=revoke)
-    if with_settings and settings.project.path is not None:
-        _write(settings, settings.root, settings.project.path.name, settings.project.hash, revoke=revoke)
-    rows = [(f.address, f.entry.location, f.entry.hash[:12]) for f in chosen]
-    if with_settings and settings.project.path is not None:
-        rows.append(("(settings)", str(settings.project.path), settings.project.hash[:12]))
+    marks = [
+        _Mark(folders[f.snapshot.name], f.entry.id, f.entry.hash, f.address, f.entry.location)
+        for f in _chosen(settings, target)
+    ]
+    if (path := settings.project.path) and _names_settings(settings, target):
+        marks.append(_Mark(settings.root, path.name, settings.project.hash, "(settings)", str(path)))
+    for mark in marks:
+        if revoke:
+            distrust(settings.home, mark.folder, [mark.id])
+        else:
+            remember(settings.home, mark.folder, {mark.id: mark.hash})
 
     def text() -> None:
-        if rows:
-            table(("AGENT", "FILE", "HASH"), rows)
-            note(f"{'no longer trusted' if revoke else 'trusted'}: {count(len(rows), 'file')}")
+        if not marks:
+            note("there is nothing to trust here: no agent in a project folder, no settings file")
+            return
+        table(("AGENT", "FILE", "HASH"), ((m.name, m.location, m.hash[:12]) for m in marks))
+        note(f"{'no longer trusted' if revoke else 'trusted'}: {count(len(marks), 'file')}")
 
-    return Told([{"id": id, "location": at, "hash": hash, "trusted": not revoke} for id, at, hash in rows], text)
+    rows = [{"id": m.name, "location": m.location, "hash": m.hash[:12], "trusted": not revoke} for m in marks]
+    return Told(rows, text)
 
 
-def _write(settings: Settings, folder: Path, id: str, hash: str, *, revoke: bool) -> None:
-    if revoke:
-        distrust(settings.home, folder, [id])
-    else:
-        remember(settings.home, folder, {id: hash})
+class _Mark(NamedTuple):
+    """What is trusted: the content of one file, as the trust file names it and as people see it."""
+
+    folder: Path
+    id: str
+    hash: str
+    name: str
+    location: str
 
 
 def _chosen(settings: Settings, target: str | None) -> list[Found]:

@@ -72,22 +72,7 @@ class LazyGroup(click.Group):
 
 
 app = LazyGroup(COMMANDS, name="retinue", help="Runs agents that are written as files.")
-
-
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 (click's signature)
-    if not wanted or ctx.resilient_parsing:
-        return
-    from importlib.metadata import version
-
-    click.echo(f"retinue {version('retinue')}")
-    ctx.exit()
-
-
-app.params.append(
-    click.Option(
-        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
-    )
-)
+app = click.version_option(package_name="retinue", message="%(prog)s %(version)s")(app)
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
@@ -19,10 +19,6 @@ from retinue.schema.errors import RetinueError, UsageError
 from retinue.schema.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-class SupportsFileno(Protocol):
-    def fileno(self) -> int: ...
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -58,7 +54,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns; on a terminal the last one is cut to the width."""
     cells = [list(headers), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
-    limit = terminal_size(sys.stdout)[0] if sys.stdout.isatty() else None
+    limit = terminal_size(sys.stdout.fileno)[0] if sys.stdout.isatty() else None
     for row in cells:
         line = "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + row[-1:]).rstrip()
         click.echo(line if limit is None or len(line) <= limit else line[: limit - 1] + "…")
@@ -162,14 +158,14 @@ class Progress:
         filled = round(20 * self._done / self._total)
         bar = "#" * filled + "-" * (20 - filled)
         line = f"[{bar}] {self._done}/{self._total} {plain(self._what)} {now - self._start:.0f}s"
-        sys.stderr.write("\r\x1b[K" + line[: terminal_size(sys.stderr)[0] - 1])
+        sys.stderr.write("\r\x1b[K" + line[: terminal_size(sys.stderr.fileno)[0] - 1])
         sys.stderr.flush()
 
 
-def terminal_size(file: SupportsFileno) -> tuple[int, int]:
-    """Columns and rows of the terminal that `file` is, or what is usual."""
+def terminal_size(fileno: Callable[[], int]) -> tuple[int, int]:
+    """Columns and rows of the terminal that a file is, or what is usual."""
     try:
-        columns, rows = os.get_terminal_size(file.fileno())
+        columns, rows = os.get_terminal_size(fileno())
     except (OSError, ValueError):
         return 80, 24
     return columns or 80, rows or 24  # a terminal may not know its size

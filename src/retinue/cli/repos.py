@@ -13,7 +13,7 @@ from retinue.app.repositories import add_repository, described, remove_repositor
 from retinue.app.settings import Settings
 from retinue.cli.command import Told, group
 from retinue.cli.here import settings_here
-from retinue.cli.output import Progress, count, note, plain, table
+from retinue.cli.output import Progress, count, duration, note, plain, table
 from retinue.registry.changes import Summary, diff
 from retinue.schema.agent import Json
 from retinue.schema.errors import UsageError
@@ -158,12 +158,5 @@ def _cell(key: str, value: object) -> str:
     if value is None:
         return ""
     if key == "checked" and isinstance(value, float):
-        return f"{_ago(time.time() - value)} ago"
+        return f"{duration(time.time() - value)} ago"
     return str(value)[:12] if key == "commit" else str(value)
-
-
-def _ago(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"

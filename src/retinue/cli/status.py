@@ -111,7 +111,7 @@ class Screen:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and rows."""
-        return terminal_size(self._out if self.live else self._err)
+        return terminal_size((self._out if self.live else self._err).fileno)
 
     def _flush(self) -> None:
         if not self._pending:

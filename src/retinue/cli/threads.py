@@ -163,7 +163,7 @@ async def tree(*, id: str, keep: bool) -> Told | None:
             node = await app_threads.tree_of(database.store, thread, now=time.time())
             doing = await _doing(database.store, node)
             terminal = sys.stdout.isatty()
-            shown = list(tree_lines(node, doing, width=terminal_size(sys.stdout)[0] if terminal else None))
+            shown = list(tree_lines(node, doing, width=terminal_size(sys.stdout.fileno)[0] if terminal else None))
             if not keep:
                 return Told(node, "\n".join(shown))
             _draw(node, shown, over=drawn if terminal else 0)
