@@ -16,7 +16,6 @@ from retinue.schema.message import Part, Turn
 from retinue.schema.tool import ToolSpec
 
 Finish = Literal["stop", "calls", "length", "refusal", "filtered", "other"]
-Window = int
 
 
 class Fragment(msgspec.Struct, frozen=True):
