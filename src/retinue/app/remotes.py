@@ -45,7 +45,8 @@ class RemoteAgents:
             except ImportError:
                 raise SettingsError("remote agents need the A2A SDK", hint="pip install 'retinue[serve]'") from None
             network = NetworkSettings(hosts=frozenset(self._settings.network.allow))
-            self._connections = Connections(self._settings.home / "a2a", network, self._secret)
+            denied = self._settings.network.deny
+            self._connections = Connections(self._settings.home / "a2a", network, self._secret, denied)
         return self._connections
 
     def models(self, inner: Models) -> Models:

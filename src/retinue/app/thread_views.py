@@ -21,6 +21,8 @@ from retinue.schema.thread import People
 
 _TAIL = 32
 """A run's end is among the last events of a thread that rests."""
+_ENDS = (b'{"type":"run.completed"', b'{"type":"run.failed"')
+"""How such an event begins, so that no other is decoded."""
 
 
 class Thread(views.Summary, frozen=True, kw_only=True):
@@ -72,9 +74,9 @@ async def shown_thread(store: Store, row: ThreadRow) -> Thread:
     assert isinstance(first, ThreadStarted)
     completion = None
     if row.listing.status in ("completed", "failed", "terminated"):
-        last = [decode(e.data) for e in await store.events(row.id, after=max(row.head - _TAIL, 0), limit=_TAIL)]
-        ends = [e.completion for e in last if isinstance(e, RunCompleted | RunFailed)]
-        completion = ends[-1] if ends else None
+        tail = await store.events(row.id, after=max(row.head - _TAIL, 0), limit=_TAIL)
+        last = next((decode(e.data) for e in reversed(tail) if e.data.startswith(_ENDS)), None)
+        completion = last.completion if isinstance(last, RunCompleted | RunFailed) else None
     return Thread(
         **msgspec.structs.asdict(views.summary(row)),
         head=row.head,

@@ -70,20 +70,8 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary(row: ThreadRow) -> Summary:
-    return Summary(
-        id=row.id,
-        agent=row.listing.agent,
-        title=row.listing.title,
-        status=row.listing.status,
-        waiting_for=row.listing.waiting_for,
-        steps=row.listing.steps,
-        tokens=row.listing.tokens,
-        cost=row.listing.cost,
-        created_at=row.created_at,
-        updated_at=row.listing.updated_at,
-        parent=row.parent,
-        root=row.root,
-    )
+    listed = msgspec.structs.asdict(row.listing)
+    return Summary(id=row.id, created_at=row.created_at, parent=row.parent, root=row.root, **listed)
 
 
 def tree(

@@ -23,8 +23,8 @@ _TURN = 16
 """Tokens that a provider may put around a turn."""
 
 
-_OVERHEAD = 2000
-"""Bytes that a context takes beside its fragments."""
+_OVERHEAD = 12_000
+"""Bytes that a context takes beside its fragments, measured on small ones."""
 
 
 class Context:
