@@ -133,9 +133,10 @@ async def calling(
     auth: object,
     *,
     remote_env: Mapping[str, tuple[str, ...]] | None = None,
+    deny: tuple[str, ...] = (),
 ) -> AsyncGenerator[Retinue]:
     """An app whose agent `far` is the one at `url`."""
-    allow = NetworkSettings(allow=(url.removeprefix("http://"),))
+    allow = NetworkSettings(allow=(url.removeprefix("http://"),), deny=deny)
     file = SettingsFile(network=allow, remote_env=remote_env or {})
     far = agent("far", kind="remote", agent_card_url=url, auth=auth, prompt="")
     async with Retinue(
@@ -203,6 +204,13 @@ async def test_a_variable_goes_only_where_the_operator_allows_it(tmp_path: Path)
     assert refused.status == "FAILED"
     assert f"$KEY may not be sent to {locked.url}" in (refused.error or "")
     assert f'"{locked.url}" = ["KEY"]' in (refused.error or "")
+
+
+async def test_a_host_that_the_operator_denies_is_not_spoken_to(tmp_path: Path) -> None:
+    locked = Locked()
+    async with locked.running(), calling(tmp_path, locked.url, None, deny=("127.0.0.1",)) as app:
+        refused = await said(app)
+    assert "127.0.0.1 is denied by network.deny" in (refused.error or "") and locked.asked == []
 
 
 async def test_a_secret_of_a_client_goes_where_tokens_come_from_only_if_that_is_allowed(tmp_path: Path) -> None:

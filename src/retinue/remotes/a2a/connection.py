@@ -5,7 +5,7 @@ kept on disk too, so that callers are told of an agent's skills before it was sp
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from retinue.net.client import GuardedClient
 from retinue.net.decoding import FetchFailed
 from retinue.net.settings import NetworkSettings
 from retinue.net.transport import guarded_transport
+from retinue.policy.network import Origin, parse
 from retinue.remotes.a2a.auth import RETRIES, Credentials, Keys, Secret
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.errors import Denied, ModelError, SettingsError
@@ -39,13 +40,15 @@ class Connection(msgspec.Struct, frozen=True):
 class Connections:
     """Of one app; close it at the end."""
 
-    def __init__(self, folder: Path, network: NetworkSettings, secret: Secret) -> None:
+    def __init__(self, folder: Path, network: NetworkSettings, secret: Secret, denied: Collection[str] = ()) -> None:
         """
         Args:
             folder: Where tokens and cards are kept.
             network: What the operator allows.
             secret: Variables that may be sent, by name and URL.
+            denied: Hosts that are not spoken to.
         """
+        self._denied = denied
         self._cards, self._tokens = folder / "cards", folder / "tokens"
         self._network, self._secret = network, secret
         self._guarded: GuardedClient | None = None
@@ -101,6 +104,7 @@ class Connections:
 
     async def _fetch(self, definition: AgentDefinition) -> bytes:
         url, plain = card_url(definition), {"Accept": "application/json"}
+        self._permit(definition, url)
         client = await self._net()
         try:
             answer = await client.fetch("GET", url, headers=plain)
@@ -129,6 +133,7 @@ class Connections:
 
     async def _client(self, definition: AgentDefinition, card: AgentCard) -> Client:
         url = _home(definition, card)
+        self._permit(definition, *(interface.url for interface in card.supported_interfaces))
         headers = (await self._keys()).headers(definition, url, card)
         http = httpx.AsyncClient(
             transport=guarded_transport(httpx, await self._net()),
@@ -143,6 +148,11 @@ class Connections:
         except ValueError as error:
             await http.aclose()
             raise ModelError(f"{definition.id} speaks neither JSON-RPC nor HTTP+JSON: {error}") from None
+
+    def _permit(self, definition: AgentDefinition, *urls: str) -> None:
+        for origin in map(parse, urls):
+            if isinstance(origin, Origin) and origin.host in self._denied:
+                raise ModelError(f"{definition.id}: {origin.host} is denied by network.deny")
 
     async def _keys(self) -> Keys:
         return Keys(secret=self._secret, tokens=self._tokens, client=await self._net())
