@@ -70,6 +70,24 @@ async def test_a_run_is_one_commit_for_each_request_and_each_answer(tmp_path: Pa
     ]
 
 
+@pytest.mark.spec("RUN-09")
+async def test_outcomes_that_come_together_are_committed_together(tmp_path: Path) -> None:
+    """No commit is empty, and ten calls that end at once do not take ten."""
+    commits: list[int] = []
+
+    async def noted(commit: Commit) -> None:
+        commits.append(len(commit.events))
+
+    ten = Say(calls=tuple(CallTool("add", {"a": n, "b": 1}) for n in range(10)))
+    async with scripted_app(
+        tmp_path, [ten, Say(text="done")], agents=[agent("calc", "add")], tools=[add], wrap_store=watched(noted)
+    ) as app:
+        completion = await app.run("calc", "go")
+    assert completion.result == "done"
+    assert all(commits)
+    assert len(commits) < 10
+
+
 @tool(effect="write")
 async def poke() -> str:
     """Change something."""

@@ -57,6 +57,11 @@ class Staged:
         self.ledger: list[Reserve | Settle] = []
         self.drained: int | None = None
 
+    @property
+    def holds(self) -> bool:
+        """Whether there is anything to commit; what is spawned comes with an event."""
+        return bool(self.events or self.drained or self.ledger or self.send)
+
 
 class Work:
     def __init__(
@@ -174,16 +179,17 @@ class Work:
             Fenced: another owner has the thread; this work is void.
             BudgetExceeded: a staged reservation did not fit; nothing was written.
         """
-        staged = self._staged
-        if park is None and not (staged.events or staged.drained or staged.ledger or staged.send):
+        if park is None and not self._staged.holds:
             return None
         if not self.flight.on and not self._flushing.locked():
             return await self._commit(park)
         # What is in flight may be cancelled at any await; what the store was given must be heard of all the same.
         return await asyncio.shield(asyncio.ensure_future(self._commit_in_turn(park)))
 
-    async def _commit_in_turn(self, park: Park | None) -> Committed:
+    async def _commit_in_turn(self, park: Park | None) -> Committed | None:
         async with self._flushing:
+            if park is None and not self._staged.holds:
+                return None  # whoever was before us took it along
             return await self._commit(park)
 
     async def _commit(self, park: Park | None) -> Committed:
