@@ -68,7 +68,7 @@ def split_options(call: Call, values: frozenset[str], start: int = 1) -> tuple[l
     skipping = False
     ended = False
     for word in call.words[start:]:
-        if skipping:
+        if skipping and not word.splits:
             skipping = False
         elif not ended and word.known and word.text == "--":
             ended = True
@@ -223,6 +223,8 @@ def runner(call: Call) -> None:
     known = call.program
     for value in _values(call, known.places):
         call.state.use("read", value)
+    if any(word.splits or (not word.known and not word.lead) for word in call.words[1:]):
+        call.risk("", f"an argument of {call.name} is only known when it runs and may be a command")
     index = 1
     while index < len(call.words) and _may_be_option(call.words[index]):
         index += 1 + takes_next(call.words[index], known.values)
@@ -260,7 +262,7 @@ def find(call: Call) -> None:
                 call.state.use("write", target)
         elif word.known and word.text in _FIND_VALUES:
             paths = False
-            index += 1
+            index += not (index < len(words) and words[index].splits)
         elif not word.known and _may_be_option(word):
             call.risk("", "an argument of find is only known when it runs and may be an action")
         elif paths and word.text[:1] not in ("-", "(", "!", ")"):

@@ -68,7 +68,7 @@ def _wrap(call: Call) -> None:
     index, skip = 1, call.program.skip
     while index < len(call.words):
         word = call.words[index]
-        if not word.known:
+        if not word.known or word.glob:
             call.state.probe(call.words[index:])
             call.risk("", f"an argument of {call.name} is only known when it runs")
         elif word.text == "--":
@@ -81,7 +81,7 @@ def _wrap(call: Call) -> None:
             if token := risky(word, call.program.risks):
                 call.risk(token, f"{call.name} {token} runs a program, writes or looks elsewhere")
                 call.state.probe(call.words[index:])
-            index += takes_next(word, call.program.values)
+            index += takes_next(word, call.program.values) and not _splits(call, index + 1)
         elif word.text == "-":
             call.risk("-i", f"{call.name} takes the environment away")
         elif call.program.assigns and re.match(r"\w+=", word.text):
@@ -94,6 +94,11 @@ def _wrap(call: Call) -> None:
             break
         index += 1
     call.inside(call.words[index + skip :])
+
+
+def _splits(call: Call, index: int) -> bool:
+    """Return whether a value may be several words, of which all but the first are the command's own."""
+    return index < len(call.words) and (call.words[index].splits or call.words[index].glob)
 
 
 def _guard(call: Call) -> None:
@@ -212,7 +217,7 @@ def _xargs(call: Call) -> None:
         if found := re.match(r"-[^-]*?(?:I|i(?=$))|--replace=?", text):
             given = text[found.end() :] or (words[index + 1].text if takes and index + 1 < len(words) else "")
             marker = given or "{}"
-        index += 1 + takes
+        index += 1 + (takes and not _splits(call, index + 1))
     inner = words[index:]
     if not inner:
         return
