@@ -229,7 +229,8 @@ class Foreground:
                 return
             if not self._prompt.done():
                 self._prompt.cancel()
-                self._screen.line()
+                if not self._stops:
+                    self._screen.line()
             self._prompt = self._asked = None
             for item in self._held:
                 self.view.show(item)
@@ -256,7 +257,8 @@ class Foreground:
     def _on_interrupt(self) -> None:
         self._stops += 2 if self._watches else 1
         if self._stops == 1:
-            self._screen.line("interrupting; Ctrl-C again quits at once", "yellow")
+            start = "\n" if self._prompt else ""  # below the line that is being typed
+            self._screen.line(f"{start}interrupting; Ctrl-C again quits at once", "yellow")
             self._interrupt()
 
     def _interrupt(self) -> None:
