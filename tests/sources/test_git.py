@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from retinue.ports.source import Snapshot, Source
-from retinue.schema.errors import GitError, UsageError
+from retinue.registry.catalog import Catalog
+from retinue.schema.errors import DefinitionError, GitError, UsageError
 from retinue.schema.ids import AgentId
 from retinue.sources.git import GitSource
 from retinue.sources.git_program import Limits
@@ -250,6 +251,17 @@ async def test_an_agent_is_parsed_again_when_a_prompt_of_its_sides_changes(opene
     fourth = (await one.synced()).entries[AgentId("pair")]
     assert fourth.definition is not None
     assert fourth.definition.prompts["tester"].text.strip() == "Beside it."
+
+
+@pytest.mark.spec("DEF-05")
+async def test_a_file_without_frontmatter_is_no_agent_and_an_error_that_says_so_by_name(opened: Open) -> None:
+    one = opened()
+    one.repo.commit({"docs/notes.md": "# Notes", "a.md": agent("a")})
+    snapshot = await one.synced()
+
+    assert list(snapshot.entries) == ["a"]
+    with pytest.raises(DefinitionError, match="'docs/notes' is not an agent: has no frontmatter"):
+        Catalog.build([snapshot]).resolve("docs/notes")
 
 
 @pytest.mark.spec("DEF-04")
