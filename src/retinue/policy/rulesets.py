@@ -52,6 +52,9 @@ RULESETS: dict[RulesetName, Ruleset] = {
             *_rules("allow", "bash", *(f"{name} {folder}/*" for name in _MAKING for folder in _FOLDERS)),
             *_rules("allow", "bash", *(f"{name} *" for name in f"{_LOOKING} {_BUILDING}".split())),
             *_rules("allow", "bash", "npx --no-install *", "npx --no *"),
+            *_rules(
+                "allow", "bash", *(f"{name} {v}/bin/activate" for name in ("source", ".") for v in (".venv", "venv"))
+            ),
             *_rules("ask", "webfetch", reason="fetches from the network"),
             *_rules("ask", "bash", "curl *", "wget *", reason="downloads"),
             *_rules("ask", "edit", *_SECRET_FILES, reason="the file's name suggests secrets"),

@@ -115,7 +115,7 @@ def check_options(call: Call, options: Sequence[Word], risks: frozenset[str]) ->
             call.risk(token, f"{call.name} {token} runs a program, writes or looks elsewhere")
             if not call.program.stdin:
                 call.state.probe(call.words[1:])
-        elif not option.known:
+        elif not option.known and (option.splits or "=" not in option.lead):
             call.risk("", f"an argument of {call.name} is only known when it runs and may be an option")
 
 

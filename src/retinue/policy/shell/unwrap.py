@@ -172,7 +172,7 @@ def _input(call: Call) -> None:
 
 
 def _source(call: Call) -> None:
-    call.risk("", "it runs a file whose content is not judged")
+    call.risk(" ".join(w.text for w in call.words[1:2] if w.known), "it runs a file whose content is not judged")
     for word in call.words[1:2]:
         call.state.use("read", word)
         if word.text.startswith("/dev/"):
