@@ -92,6 +92,17 @@ async def test_children_wait_for_what_others_have_set_aside_and_did_not_need(ope
 
 
 @pytest.mark.spec("RUN-08")
+async def test_a_server_that_counts_nothing_is_charged_what_was_set_aside(open_app: OpenApp) -> None:
+    busy = agent("busy", "add", budget=Budget(tokens=CAP), max_tokens=SMALL)
+    scripts: Scripts = {"busy": lambda r: Say(calls=(CallTool("add", {"a": r.step, "b": 2}),), usage=Usage())}
+    async with open_app(scripts, agents=[busy], tools=[add]) as app:
+        completion = await app.run("busy", "go")
+        (account,) = await app.engine.runtime.store.accounts(ThreadId(completion.thread))
+    assert completion.reason == "budget"
+    assert 0 < account.spent_tokens <= CAP
+
+
+@pytest.mark.spec("RUN-08")
 async def test_a_childs_cap_is_a_limit_below_its_callers(open_app: OpenApp) -> None:
     boss = lead("worker", budget=Budget(tokens=100_000), max_tokens=SMALL)
     worker = agent("worker", budget=Budget(tokens=1200), max_tokens=SMALL)

@@ -17,6 +17,7 @@ from retinue.runtime.project import project
 from retinue.runtime.sides import candidates, side_definition
 from retinue.runtime.tail import tail_for
 from retinue.runtime.work import Work, read_log
+from retinue.schema.completion import Usage
 from retinue.schema.errors import BudgetExceeded, ModelError
 from retinue.schema.events.steps import ModelAnswered, ModelAsked, ModelFailed
 from retinue.schema.ids import call_id
@@ -120,16 +121,18 @@ async def _exchange(work: Work, side: SideName, choice: Candidate, request: Requ
 
 
 def _answered(work: Work, side: SideName, choice: Candidate, answer: Answer, duration: float) -> None:
-    cost = choice.model.price(answer.usage)
-    reserved = work.state.asked is not None and work.state.asked.reserved_tokens
-    work.ledger(Settle(request=_request_id(work) if reserved else "", cost=cost, tokens=answer.usage.total))
+    asked, usage, cost = work.state.asked, answer.usage, choice.model.price(answer.usage)
+    reserved = asked is not None and asked.reserved_tokens
+    if asked is not None and reserved and not usage.total:  # a server that counts nothing must not be free
+        usage, cost = Usage(input=asked.reserved_tokens), asked.reserved_cost
+    work.ledger(Settle(request=_request_id(work) if reserved else "", cost=cost, tokens=usage.total))
     work.record(
         ModelAnswered(
             at=work.now,
             side=side,
             parts=_numbered(work, answer.parts),
             finish=answer.finish,
-            usage=answer.usage,
+            usage=usage,
             cost=cost,
             duration=round(duration, 4),
             spent=round(work.spent(), 3),
