@@ -8,7 +8,7 @@ demo: install ## the product on its embedded defaults, no key needed
 	@$(BIN)/retinue demo
 
 test: install system ## everything
-	$(BIN)/python -m pytest -n 3 --reruns 2 # real processes, terminals and servers on a shared machine: told, and tried again
+	$(BIN)/python -m pytest -n 3
 	$(BIN)/python tests/check_spec.py
 
 check: install ## style, types, layers
