@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retinue.app.retinue import Retinue
-from retinue.app.threads import find_thread, interrupt_tree, plan_message, resume_tree, rows_of_tree, tree_of
+from retinue.app.threads import find_thread, plan_message, resume_tree, rows_of_tree, tree_of
 from retinue.models.script import CallTool, Fault, Say, ScriptedRequest
 from retinue.runtime.completion import COMPLETE
 from retinue.schema.errors import Conflict, ThreadNotFound, UsageError
@@ -44,7 +44,7 @@ async def test_a_tree_is_interrupted_and_resumed_as_one(tmp_path: Path) -> None:
         tree = await tree_of(app.engine.runtime.store, thread, now=app.engine.runtime.clock.now())
         assert (tree.waits_for, [c.name for c in tree.children]) == ("child", ["worker"])
 
-        await interrupt_tree(app.engine, thread)
+        await app.engine.interrupt(thread)
         await until(app, thread, "interrupted")
         hanging[0] = False
         await resume_tree(app.engine, thread)

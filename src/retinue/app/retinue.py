@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict, Unpack
 
 from retinue.app.build import Parts, build
 from retinue.app.catalog import CatalogHolder
@@ -30,6 +30,15 @@ from retinue.schema.ids import DEFAULT_TENANT, Tenant, ThreadId
 from retinue.schema.message import Part
 from retinue.schema.thread import People
 from retinue.storage.sqlite import Database
+
+
+class Wishes(TypedDict, total=False):
+    """What a run takes beside its agent and message."""
+
+    inputs: Mapping[str, object] | None
+    model: str | None
+    people: People
+    budget: Budget | None
 
 
 class Retinue:
@@ -158,32 +167,16 @@ class Retinue:
             message_id=message_id,
         )
 
-    async def run(
-        self,
-        agent: str,
-        message: str | Sequence[Part],
-        *,
-        inputs: Mapping[str, object] | None = None,
-        model: str | None = None,
-        people: People = "wait",
-        budget: Budget | None = None,
-    ) -> Completion:
+    async def run(self, agent: str, message: str | Sequence[Part], **wishes: Unpack[Wishes]) -> Completion:
         """Start a thread and wait for its completion."""
-        thread = await self.start(agent, message, inputs=inputs, model=model, people=people, budget=budget)
+        thread = await self.start(agent, message, **wishes)
         return await self.engine.wait(thread)
 
     async def stream(
-        self,
-        agent: str,
-        message: str | Sequence[Part],
-        *,
-        inputs: Mapping[str, object] | None = None,
-        model: str | None = None,
-        people: People = "wait",
-        budget: Budget | None = None,
+        self, agent: str, message: str | Sequence[Part], **wishes: Unpack[Wishes]
     ) -> AsyncGenerator[Followed]:
         """Start a thread and yield its events and deltas until its run is over, children included."""
-        thread = await self.start(agent, message, inputs=inputs, model=model, people=people, budget=budget)
+        thread = await self.start(agent, message, **wishes)
         async for item in self.engine.follow(thread, tree=True):
             yield item
             if (

@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from retinue.app import questions
 from retinue.app.questions import OpenQuestion, Reply
-from retinue.app.retinue import Retinue
+from retinue.app.retinue import Retinue, Wishes
 from retinue.app.settings import Settings
 from retinue.definition.code import CodeAgent
 from retinue.ports.model import Models
@@ -22,11 +22,10 @@ from retinue.runtime.engine import Engine
 from retinue.runtime.follow import Followed
 from retinue.runtime.hooks import Hook
 from retinue.runtime.state import State
-from retinue.schema.agent import AgentDefinition, Budget
+from retinue.schema.agent import AgentDefinition
 from retinue.schema.completion import Completion
 from retinue.schema.ids import QuestionId, ThreadId
 from retinue.schema.message import Part
-from retinue.schema.thread import People
 
 _T = TypeVar("_T")
 
@@ -43,15 +42,6 @@ class Options(TypedDict, total=False):
     workspace: str | Path | None
     environ: Mapping[str, str] | None
     drive: bool
-
-
-class Wishes(TypedDict, total=False):
-    """What a run takes beside its agent and message."""
-
-    inputs: Mapping[str, object] | None
-    model: str | None
-    people: People
-    budget: Budget | None
 
 
 class RetinueSync:

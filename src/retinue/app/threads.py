@@ -93,11 +93,6 @@ async def tree_of(store: Store, thread: ThreadId, *, now: float) -> views.Node:
     return views.tree(thread, rows, await store.accounts(root), states, asked, now=now)
 
 
-async def interrupt_tree(engine: "Engine", thread: ThreadId, by: str = "user") -> None:
-    """Stop a thread and everything below it at the next safe point; `resume_tree` lets it go on."""
-    await engine.interrupt(thread, by)
-
-
 async def resume_tree(engine: "Engine", thread: ThreadId) -> None:
     """Let everything that was interrupted go on.
 

@@ -10,7 +10,7 @@ from functools import partial
 from retinue.app import questions
 from retinue.app.questions import OpenQuestion, described
 from retinue.app.retinue import Retinue
-from retinue.app.threads import interrupt_tree, row_of, rows_of_tree
+from retinue.app.threads import row_of, rows_of_tree
 from retinue.app.views import event_json
 from retinue.cli.ask import parse_reply, read_line, show_question, show_waiting, wanted
 from retinue.cli.drive import ensure_driver
@@ -145,7 +145,7 @@ class Foreground:
     async def interrupt(self) -> None:
         """Stop the run durably; `attend` then returns."""
         self._stops += 1
-        await interrupt_tree(self._app.engine, self.thread)
+        await self._app.engine.interrupt(self.thread)
 
     async def attend(self) -> int:
         """Follow the thread until its run is over, waits for somebody who is not here, or was stopped.
@@ -262,7 +262,7 @@ class Foreground:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        self._interrupting = asyncio.create_task(interrupt_tree(self._app.engine, self.thread))
+        self._interrupting = asyncio.create_task(self._app.engine.interrupt(self.thread))
 
 
 async def in_front(

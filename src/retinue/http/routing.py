@@ -15,7 +15,8 @@ from fastapi import Depends, Query
 from starlette.responses import Response
 
 from retinue.app.retinue import Retinue
-from retinue.ports.store import Store
+from retinue.app.thread_views import own_row
+from retinue.ports.store import Store, ThreadRow
 from retinue.schema.ids import Tenant
 from retinue.web.keys import Principal
 from retinue.web.served import Served
@@ -54,6 +55,10 @@ class Caller:
     def signature(self) -> str:
         """How what they did is signed in logs of threads."""
         return f"key {self.principal.name}"
+
+    async def row(self, thread: str) -> ThreadRow:
+        """A thread of theirs; another's is as unknown as one that never was."""
+        return await own_row(self.store, self.tenant, thread)
 
     def new_id(self, purpose: str) -> str:
         return str(uuid5(self.once, purpose)) if self.once else self.app.engine.runtime.clock.new_id()

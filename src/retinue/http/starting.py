@@ -8,7 +8,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
-from retinue.app.thread_views import own_row, workspace_for
+from retinue.app.thread_views import workspace_for
 from retinue.http.routing import Caller, ok
 from retinue.schema.agent import Budget
 from retinue.schema.completion import Completion
@@ -76,7 +76,7 @@ async def start(who: Caller, body: StartBody) -> ThreadId:
     except Conflict:
         if who.once is None:
             raise
-        return (await own_row(who.store, who.tenant, thread)).id
+        return (await who.row(thread)).id
     except BaseException:
         if body.workspace is None:
             Path(workspace).rmdir()
@@ -86,7 +86,7 @@ async def start(who: Caller, body: StartBody) -> ThreadId:
 async def outcome(who: Caller, thread: ThreadId, *, after: Seq, seconds: float) -> Response:
     """The next completion: 200 when it came in time, 202 when it is still to come."""
     completion = await _next(who, thread, after, seconds) if seconds else None
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     run = Run(thread=thread, status=row.listing.status, completion=completion)
     return ok(run, 200 if completion else 202, {"Location": f"/v1/threads/{thread}"})
 

@@ -9,8 +9,8 @@ from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from retinue.app.thread_views import File, Thread, file_of, files_of, keep_file, own_row, shown_thread
-from retinue.app.threads import interrupt_tree, resume_tree, taken_in
+from retinue.app.thread_views import File, Thread, file_of, files_of, keep_file, shown_thread
+from retinue.app.threads import resume_tree, taken_in
 from retinue.http.routing import Caller, Cursor, Limit, Routes, Who, ok
 from retinue.http.starting import Body, Name, Value
 from retinue.runtime.variables import VariablesStatus
@@ -38,7 +38,7 @@ class VariablesBody(Body):
 async def interrupt(who: Who, thread: str, body: SteerBody | None = None) -> Response:
     """Stop the thread and its children at the next safe point; they can be resumed."""
     by = (body.reason if body else "") or who.signature
-    return await _steer(who, thread, lambda id: interrupt_tree(who.app.engine, id, by), stops=True)
+    return await _steer(who, thread, lambda id: who.app.engine.interrupt(id, by), stops=True)
 
 
 @routes.on("POST", "/threads/{thread}/resume", "threads:write", Thread)
@@ -64,7 +64,7 @@ async def terminate(who: Who, thread: str, body: SteerBody | None = None) -> Res
 async def _steer(
     who: Caller, thread: str, act: Callable[[ThreadId], Awaitable[None]], *, stops: bool = False
 ) -> Response:
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     await act(id)
     row = await taken_in(who.store, id, _ACTS_WITHIN, (lambda: act(id)) if stops else None)
     return ok(await shown_thread(who.store, row))
@@ -73,14 +73,14 @@ async def _steer(
 @routes.on("GET", "/threads/{thread}/variables/{request}", "threads:read", VariablesStatus, errors=(410,))
 async def missing_variables(who: Who, thread: str, request: str) -> Response:
     """Which scoped variables a deferred child needs, and which are missing. Names, never values."""
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     return ok(await who.app.engine.variables(id, request))
 
 
 @routes.on("POST", "/threads/{thread}/variables/{request}", "threads:write", VariablesStatus, errors=(410,))
 async def give_variables(who: Who, thread: str, request: str, body: VariablesBody) -> Response:
     """Give values; some are kept, and with the last one the child starts with its original payload."""
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     status = await who.app.engine.provide(id, request, body.variables)
     await taken_in(who.store, id, _ACTS_WITHIN)
     return ok(status)
@@ -89,7 +89,7 @@ async def give_variables(who: Who, thread: str, request: str, body: VariablesBod
 @routes.on("GET", "/threads/{thread}/files", "threads:read", Page[File])
 async def list_files(who: Who, thread: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The thread's own files: attachments, uploads, and outputs that were too long."""
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     return ok(pages.slice_of(files_of(who.app, id), cursor, limit))
 
 
@@ -98,7 +98,7 @@ async def upload(
     who: Who, request: Request, thread: str, name: Annotated[str, Query(min_length=1, max_length=255)]
 ) -> Response:
     """Keep the body as a file. A message attaches it by the path that is answered."""
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     data = await request.body()
     if not data:
         raise UsageError("the file is empty", hint="send its bytes as the body")
@@ -108,7 +108,7 @@ async def upload(
 @routes.on("GET", "/threads/{thread}/files/{path:path}", "threads:read", "application/octet-stream")
 async def download(who: Who, thread: str, path: str) -> Response:
     """A file's bytes. It is never shown in a browser."""
-    id = (await own_row(who.store, who.tenant, thread)).id
+    id = (await who.row(thread)).id
     file = file_of(who.app, id, path)
     name = quote(file.name)
     headers = {

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from retinue.app import views
 from retinue.app.conversation import Entry, conversation, markdown
-from retinue.app.thread_views import Child, Thread, attached, children_of, own_row, shown_thread
+from retinue.app.thread_views import Child, Thread, attached, children_of, shown_thread
 from retinue.app.threads import read_log, tree_of
 from retinue.http.routing import Cursor, Limit, Routes, Who, ok
 from retinue.http.starting import LONGEST_WAIT, Body, Run, Said, StartBody, outcome, start
@@ -41,7 +41,7 @@ class ForkBody(Body):
 async def create(who: Who, body: StartBody) -> Response:
     """Start a thread with its first message. It is durable, and runs, when this answers."""
     thread = await start(who, body)
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     return ok(await shown_thread(who.store, row), 201, {"Location": f"/v1/threads/{thread}"})
 
 
@@ -74,13 +74,13 @@ async def list_threads(
 @routes.on("GET", "/threads/{thread}", "threads:read", Thread)
 async def show(who: Who, thread: str) -> Response:
     """One thread: its status, what it used, and how its last run ended."""
-    return ok(await shown_thread(who.store, await own_row(who.store, who.tenant, thread)))
+    return ok(await shown_thread(who.store, await who.row(thread)))
 
 
 @routes.on("POST", "/threads/{thread}/messages", "threads:write", Run, also={202: Run})
 async def send(who: Who, thread: str, body: MessageBody) -> Response:
     """Say something: it joins the run under way or starts one. With `wait`, the completion that follows."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     files = attached(who.app, row.id, tuple(body.attachments))
     text = body.message + attachments.listed(tuple(file.path for file in files))
     id = who.new_id("message")
@@ -91,7 +91,7 @@ async def send(who: Who, thread: str, body: MessageBody) -> Response:
 @routes.on("GET", "/threads/{thread}/messages", "threads:read", Page[Entry])
 async def messages(who: Who, thread: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The conversation as people read it: messages, answers, calls and their outcomes, oldest first."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     return ok(pages.slice_of(conversation(await read_log(who.store, row.id)), cursor, limit))
 
 
@@ -105,7 +105,7 @@ async def events(
     last_event_id: Annotated[str, Header(max_length=sse.LONGEST, pattern=sse.PLACES)] = "",
 ) -> Response:
     """Server-sent events from any point: what is in the log, then what happens, deltas of text included."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     place = sse.places(last_event_id or after, row.id)
     return sse.EventStream(who.served, who.principal, row.id, after=place, tree=tree, live=live)
 
@@ -113,21 +113,21 @@ async def events(
 @routes.on("GET", "/threads/{thread}/children", "threads:read", Page[Child])
 async def children(who: Who, thread: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The threads it started: S4's child registry."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     return ok(pages.slice_of(children_of(await who.app.engine.state(row.id)), cursor, limit))
 
 
 @routes.on("GET", "/threads/{thread}/tree", "threads:read", views.Node)
 async def tree(who: Who, thread: str) -> Response:
     """The thread and everything below it; tokens and cost of a node include what is below."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     return ok(await tree_of(who.store, row.id, now=who.app.engine.runtime.clock.now()))
 
 
 @routes.on("POST", "/threads/{thread}/fork", "threads:write", Thread, status=201)
 async def fork(who: Who, thread: str, body: ForkBody) -> Response:
     """Another thread with this one's log up to an event. Files of the workspace are not rewound."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     forked = await who.app.engine.fork(
         row.id,
         at=body.at,
@@ -137,21 +137,21 @@ async def fork(who: Who, thread: str, body: ForkBody) -> Response:
         pin=who.app.pin(body.agent, who.tenant) if body.agent else None,
         id=ThreadId(who.new_id("fork")),
     )
-    made = await own_row(who.store, who.tenant, forked)
+    made = await who.row(forked)
     return ok(await shown_thread(who.store, made), 201, {"Location": f"/v1/threads/{forked}"})
 
 
 @routes.on("GET", "/threads/{thread}/export", "threads:read", views.Export)
 async def export(who: Who, thread: str) -> Response:
     """The thread whole: its conversation and every event, without secrets."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     return ok(views.export(views.summary(row), await read_log(who.store, row.id)))
 
 
 @routes.on("GET", "/threads/{thread}/export.md", "threads:read", "text/markdown")
 async def export_markdown(who: Who, thread: str) -> Response:
     """The conversation as a Markdown document."""
-    row = await own_row(who.store, who.tenant, thread)
+    row = await who.row(thread)
     title = row.listing.title or f"{row.listing.agent} {row.id[:8]}"
     text = markdown(title, conversation(await read_log(who.store, row.id)))
     return Response(text, media_type="text/markdown")
