@@ -3,13 +3,14 @@ from pathlib import Path
 import pytest
 
 from retinue.app.settings import (
-    NetworkSettings,
+    NetworkSection,
     SandboxSettings,
     Settings,
     SettingsFile,
     Tier,
     secret_name,
 )
+from retinue.net.settings import NetworkSettings
 from retinue.schema.agent import SandboxMode
 
 
@@ -49,11 +50,11 @@ def test_the_sandbox_is_only_tightened_above_the_user_and_by_the_project(
 
 def test_an_untrusted_project_closes_hosts_and_opens_none() -> None:
     settings = _settings(
-        user=SettingsFile(network=NetworkSettings(allow=("10.0.0.1",))),
-        project=SettingsFile(network=NetworkSettings(allow=("evil.example",), deny=("bad.example",))),
+        user=SettingsFile(network=NetworkSection(allow=("10.0.0.1",))),
+        project=SettingsFile(network=NetworkSection(allow=("evil.example",), deny=("bad.example",))),
     )
 
-    assert settings.network == NetworkSettings(allow=("10.0.0.1",), deny=("bad.example",))
+    assert settings.network == NetworkSettings(hosts=frozenset({"10.0.0.1"}), denied=frozenset({"bad.example"}))
 
 
 def test_a_secret_is_a_name() -> None:

@@ -293,3 +293,18 @@ async def test_a_stream_comes_piece_by_piece(net: Net) -> None:
     ):
         assert answer.status == 200
         assert await anext(answer.body) == b"drop"
+
+
+@pytest.mark.spec("PERM-04")
+async def test_a_denied_host_and_all_below_it_are_never_asked_not_even_by_a_redirect(net: Net) -> None:
+    hosts = frozenset({f"open.test:{net.server.port}"})
+    for denied in ("open.test", "TEST."):
+        settings = NetworkSettings(hosts=hosts, denied=frozenset({denied}))
+        async with GuardedClient(settings, resolve=net.resolver) as client:
+            with pytest.raises(Denied, match=r"denied by network\.deny"):
+                await client.fetch("GET", f"{net.url}/x")
+            assert (await client.check(f"{net.url}/x")).verdict == "deny"
+    settings = NetworkSettings(hosts=hosts, denied=frozenset({"elsewhere.test"}))
+    async with GuardedClient(settings, resolve=net.resolver) as client:
+        with pytest.raises(Denied, match=r"elsewhere\.test is denied by network\.deny"):
+            await client.fetch("GET", f"{net.url}/to?url=https://elsewhere.test/x")

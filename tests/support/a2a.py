@@ -18,7 +18,7 @@ from starlette.requests import Request
 from retinue.a2a_server.callers import Caller
 from retinue.a2a_server.surface import A2aSurface
 from retinue.app.retinue import Retinue
-from retinue.app.settings import NetworkSettings, ServeSettings, Settings, SettingsFile, Tier
+from retinue.app.settings import NetworkSection, ServeSettings, Settings, SettingsFile, Tier
 from retinue.models.scripted import ScriptedModels
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.ids import DEFAULT_TENANT, AgentId, Tenant
@@ -102,7 +102,7 @@ async def a2a_server(
 ) -> AsyncGenerator[Server]:
     """An app whose data lies in `folder`, and its A2A surface on a free port."""
     home = folder / "home"
-    file = SettingsFile(serve=serve, network=NetworkSettings(allow=allow), remote_env=remote_env or {})
+    file = SettingsFile(serve=serve, network=NetworkSection(allow=allow), remote_env=remote_env or {})
     settings = Settings(home=home, root=folder, user=Tier(name="user", settings=file))
     async with (
         Retinue(

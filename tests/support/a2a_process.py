@@ -13,7 +13,7 @@ import uvicorn
 
 from retinue.a2a_server.surface import A2aSurface
 from retinue.app.retinue import Retinue
-from retinue.app.settings import NetworkSettings, Settings, SettingsFile, Tier
+from retinue.app.settings import NetworkSection, Settings, SettingsFile, Tier
 from retinue.models.script import CallTool, Say
 from retinue.models.scripted import ScriptedModels
 from retinue.testing.harness import QUICK
@@ -23,7 +23,7 @@ CALL = CallTool("call_agent", {"agent_name": "partner/legal", "input": "Check cl
 
 
 async def main(folder: Path, port: int, other: int) -> None:
-    allow = NetworkSettings(allow=(f"127.0.0.1:{other}",))
+    allow = NetworkSection(allow=(f"127.0.0.1:{other}",))
     settings = Settings(home=folder, root=folder, user=Tier(name="user", settings=SettingsFile(network=allow)))
     remote = agent(
         "partner/legal",

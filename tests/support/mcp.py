@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from retinue.app.mcp import Mcp
-from retinue.app.settings import NetworkSettings, SandboxSettings, Settings, SettingsFile, Tier
+from retinue.app.settings import NetworkSection, SandboxSettings, Settings, SettingsFile, Tier
 from retinue.ports.tool import Inquiry, Result, ToolContext
 from retinue.schema.agent import AgentDefinition, McpServer, SandboxMode
 from retinue.schema.ids import AgentId, CallId, ThreadId
@@ -31,7 +31,7 @@ def settings(
     file = SettingsFile(
         mcp_servers=servers,
         sandbox=SandboxSettings(mode=sandbox),
-        network=NetworkSettings(allow=allow, deny=deny),
+        network=NetworkSection(allow=allow, deny=deny),
     )
     return Settings(home=folder / "home", root=folder / "workspace", user=Tier(name="user", settings=file))
 

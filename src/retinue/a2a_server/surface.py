@@ -27,7 +27,6 @@ from retinue.a2a_server.handler import Handler, card_for
 from retinue.a2a_server.push import Pushes
 from retinue.app.retinue import Retinue
 from retinue.net.client import GuardedClient
-from retinue.net.settings import NetworkSettings
 from retinue.schema.agent import AgentDefinition
 from retinue.schema.ids import DEFAULT_TENANT
 from retinue.web.auth import authorize
@@ -81,8 +80,7 @@ class A2aSurface:
         self._old = app.settings.serve.a2a_03
 
     async def __aenter__(self) -> "A2aSurface":
-        hosts = frozenset(self._app.settings.network.allow)
-        self._client = await GuardedClient(NetworkSettings(hosts=hosts)).__aenter__()
+        self._client = await GuardedClient(self._app.settings.network).__aenter__()
         self._pushes = Pushes(self._app, self._client)
         handler, builder = Handler(self._app, self._pushes, old=self._old), ContextBuilder()
         self._router = Router(

@@ -16,7 +16,6 @@ import msgspec
 
 from retinue.app.settings import Settings
 from retinue.net.client import GuardedClient
-from retinue.net.settings import NetworkSettings
 from retinue.policy.patterns import matches
 from retinue.ports.tool import Tool, Toolbox
 from retinue.registry.near import near_names
@@ -139,15 +138,14 @@ class Mcp:
 
     async def _network(self) -> GuardedClient:
         if self._guarded is None:
-            hosts = frozenset(self._settings.network.allow)
-            self._guarded = await GuardedClient(NetworkSettings(hosts=hosts)).__aenter__()
+            self._guarded = await GuardedClient(self._settings.network).__aenter__()
         return self._guarded
 
     def _refused(self, url: str | None) -> str:
         from urllib.parse import urlsplit
 
         host = urlsplit(url or "").hostname or ""
-        return f"{host} is denied by network.deny" if host in self._settings.network.deny else ""
+        return f"{host} is denied by network.deny" if self._settings.network.denies(host) else ""
 
 
 class ProbedTool(msgspec.Struct, frozen=True, kw_only=True):

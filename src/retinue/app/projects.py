@@ -25,7 +25,6 @@ from retinue.app.settings_file import load_settings, settings_stamp
 from retinue.definition.code import CodeAgent
 from retinue.models.provider import from_environment
 from retinue.models.resolve import ProviderModels
-from retinue.net.settings import NetworkSettings
 from retinue.policy.redact import Redactor
 from retinue.policy.rules import Tier
 from retinue.ports.clock import Clock
@@ -198,7 +197,7 @@ async def _open(
         sandbox=settings.sandbox.mode,
         shell_network=settings.sandbox.network or settings.sandbox.mode == "off",
         protected=_protected(settings, common.data),
-        hosts=_hosts(settings),
+        hosts=settings.network.hosts,
         redact=Redactor(_secrets(settings, given.environ)),
         tuning=_tuned(given.tuning, settings.limits),
         project=root,
@@ -260,17 +259,13 @@ def _toolbox(common: Common, settings: Settings) -> BuiltinTools:
             sandbox_network=sandbox.network,
             hidden=tuple(str(data / name) for name in (Path(settings.database).name, "secret.key")),
             protected=_protected(settings, data),
-            network=NetworkSettings(hosts=_hosts(settings)),
+            network=settings.network,
             search_url=settings.tools.search_url,
             checkers=settings.tools.checkers,
         ),
         functions={tool.spec.name: tool for tool in given},
         project=lambda workspace: project_tool_files(settings.home, workspace),
     )
-
-
-def _hosts(settings: Settings) -> frozenset[str]:
-    return frozenset(settings.network.allow)
 
 
 def _filled(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

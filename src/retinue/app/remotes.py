@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from retinue.app.settings import Settings
-from retinue.net.settings import NetworkSettings
 from retinue.policy.network import same_origin
 from retinue.ports.model import Candidate, Models
 from retinue.runtime.state import State
@@ -44,9 +43,7 @@ class RemoteAgents:
                 from retinue.remotes.a2a.connection import Connections
             except ImportError:
                 raise SettingsError("remote agents need the A2A SDK", hint="pip install 'retinue[serve]'") from None
-            network = NetworkSettings(hosts=frozenset(self._settings.network.allow))
-            denied = self._settings.network.deny
-            self._connections = Connections(self._settings.home / "a2a", network, self._secret, denied)
+            self._connections = Connections(self._settings.home / "a2a", self._settings.network, self._secret)
         return self._connections
 
     def models(self, inner: Models) -> Models:

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 
+from retinue.net.settings import NetworkSettings
 from retinue.schema.agent import Json, McpServer, OpenAIEndpoint, SandboxMode
 from retinue.schema.permission import Rule, TierName
 
@@ -77,11 +78,11 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     processes: int = 2048
 
 
-class NetworkSettings(_Section, frozen=True, kw_only=True):
+class NetworkSection(_Section, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     """Hosts, `host:port`, or addresses that may be reached although they are private."""
     deny: tuple[str, ...] = ()
-    """Hosts that no MCP server is reached at."""
+    """Hosts, with all below them, that no tool, server or remote agent is reached at."""
 
 
 class ToolsSettings(_Section, frozen=True, kw_only=True):
@@ -169,7 +170,7 @@ class SettingsFile(_Section, frozen=True, kw_only=True):
     permissions: PermissionSettings = PermissionSettings()
     mcp_servers: Mapping[str, McpServer] = {}
     sandbox: SandboxSettings | None = None
-    network: NetworkSettings = NetworkSettings()
+    network: NetworkSection = NetworkSection()
     tools: ToolsSettings | None = None
     hooks: tuple[str, ...] = ()
     """Python hooks that definitions may name, each as `module:name` of a `Hook`."""
@@ -268,8 +269,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def network(self) -> NetworkSettings:
         """Trusted files open hosts; any file closes them."""
         return NetworkSettings(
-            allow=tuple(host for file in self.trusted for host in file.network.allow),
-            deny=tuple(host for tier in self.tiers for host in tier.settings.network.deny),
+            hosts=frozenset(host for file in self.trusted for host in file.network.allow),
+            denied=frozenset(host for tier in self.tiers for host in tier.settings.network.deny),
         )
 
     @property

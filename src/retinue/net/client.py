@@ -74,7 +74,7 @@ class GuardedClient:
     ) -> None:
         """
         Args:
-            settings: What the operator allows.
+            settings: What the operator allows and denies.
             resolve: Looks names up; the system's way by default.
             tls: Which certificates are trusted; the system's by default.
         """
@@ -216,6 +216,8 @@ class GuardedClient:
 
     async def _judged(self, origin: Origin) -> Decision:
         """Look the host up, judge every answer, and pin what may be connected to."""
+        if self._settings.denies(origin.host):
+            return Decision(verdict="deny", reason=f"{origin.host} is denied by network.deny")
         if ":" in origin.host or re.fullmatch(r"[0-9.]+", origin.host):
             addresses: Sequence[str] = [origin.host]
         else:

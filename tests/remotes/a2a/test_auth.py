@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from retinue.app.remotes import RemoteAgents
 from retinue.app.retinue import Retinue
-from retinue.app.settings import NetworkSettings, Settings, SettingsFile, Tier
+from retinue.app.settings import NetworkSection, Settings, SettingsFile, Tier
 from retinue.models.scripted import ScriptedModels
 from retinue.remotes.a2a.oauth import Kept
 from retinue.schema.completion import Completion
@@ -136,7 +136,7 @@ async def calling(
     deny: tuple[str, ...] = (),
 ) -> AsyncGenerator[Retinue]:
     """An app whose agent `far` is the one at `url`."""
-    allow = NetworkSettings(allow=(url.removeprefix("http://"),), deny=deny)
+    allow = NetworkSection(allow=(url.removeprefix("http://"),), deny=deny)
     file = SettingsFile(network=allow, remote_env=remote_env or {})
     far = agent("far", kind="remote", agent_card_url=url, auth=auth, prompt="")
     async with Retinue(

@@ -5,7 +5,7 @@ kept on disk too, so that callers are told of an agent's skills before it was sp
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -40,15 +40,13 @@ class Connection(msgspec.Struct, frozen=True):
 class Connections:
     """Of one app; close it at the end."""
 
-    def __init__(self, folder: Path, network: NetworkSettings, secret: Secret, denied: Collection[str] = ()) -> None:
+    def __init__(self, folder: Path, network: NetworkSettings, secret: Secret) -> None:
         """
         Args:
             folder: Where tokens and cards are kept.
             network: What the operator allows.
             secret: Variables that may be sent, by name and URL.
-            denied: Hosts that are not spoken to.
         """
-        self._denied = denied
         self._cards, self._tokens = folder / "cards", folder / "tokens"
         self._network, self._secret = network, secret
         self._guarded: GuardedClient | None = None
@@ -151,7 +149,7 @@ class Connections:
 
     def _permit(self, definition: AgentDefinition, *urls: str) -> None:
         for origin in map(parse, urls):
-            if isinstance(origin, Origin) and origin.host in self._denied:
+            if isinstance(origin, Origin) and self._network.denies(origin.host):
                 raise ModelError(f"{definition.id}: {origin.host} is denied by network.deny")
 
     async def _keys(self) -> Keys:
