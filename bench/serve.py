@@ -327,7 +327,8 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("threads", 500), ("messages", 3), ("watchers", 50), ("rounds", 1), ("kills", 0), ("idle", 0)):
+    defaults = {"threads": 500, "messages": 3, "watchers": 50, "rounds": 1, "kills": 0, "idle": 0}
+    for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--write", action="store_true", help=f"keep it in {RESULTS.name}")
     options = parser.parse_args()
