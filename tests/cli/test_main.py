@@ -27,7 +27,7 @@ HELP = frozenset(
 
 LIST_LEAVES_OUT = (
     "retinue.app.load", "retinue.cli.agent_files", "retinue.cli.repos", "retinue.cli.doctor", "retinue.models",
-    "retinue.net", "retinue.policy", "retinue.runtime", "retinue.sources.git", "retinue.sources.mirror",
+    "retinue.net.client", "retinue.policy", "retinue.runtime", "retinue.sources.git", "retinue.sources.mirror",
     "retinue.sources.database", "retinue.sources.watch", "retinue.storage", "retinue.tools",
 )  # fmt: skip
 

@@ -252,7 +252,10 @@ async def _at_terminal(app: Retinue, agent: str | None, thread: str | None, mode
         await talk.open(thread)
         while True:
             try:
-                line = await session.prompt_async("› ", bottom_toolbar=lambda: talk.status, refresh_interval=0.5)
+                # Between two prompts Ctrl-C is a signal, which whoever attends to the thread takes; not to be undone here.
+                line = await session.prompt_async(
+                    "› ", bottom_toolbar=lambda: talk.status, refresh_interval=0.5, handle_sigint=False
+                )
             except KeyboardInterrupt:
                 screen.line("" if talk.busy else "/quit or Ctrl-D leaves", "dim")
                 await talk.interrupt()
