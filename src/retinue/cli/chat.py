@@ -252,7 +252,7 @@ async def _at_terminal(app: Retinue, agent: str | None, thread: str | None, mode
         await talk.open(thread)
         while True:
             try:
-                # Between two prompts Ctrl-C is a signal, which whoever attends to the thread takes; not to be undone here.
+                # Between two prompts Ctrl-C is a signal, and belongs to whoever attends to the thread.
                 line = await session.prompt_async(
                     "› ", bottom_toolbar=lambda: talk.status, refresh_interval=0.5, handle_sigint=False
                 )
