@@ -23,11 +23,7 @@ _STRUCTURED = 50_000
 
 
 def result_of(name: str, answer: "CallToolResult", context: ToolContext, redact: Callable[[str], str]) -> Result:
-    """`answer` as the outcome of a call of `name`.
-
-    Labels of failures are set here, because the runtime labels what succeeded:
-    a server's error text is as little trusted as its answers.
-    """
+    """`answer` as the outcome of a call of `name`."""
     files = _Files(context)
     pieces: list[str] = []
     media: list[Media] = []
@@ -45,8 +41,16 @@ def result_of(name: str, answer: "CallToolResult", context: ToolContext, redact:
     text = redact(text) or ("" if media else "[no output]")
     if not answer.is_error:
         return Result(text=text, media=tuple(media), metadata=metadata)
+    return msgspec.structs.replace(failure_of(name, text, context), media=tuple(media), metadata=metadata)
+
+
+def failure_of(name: str, text: str, context: ToolContext) -> Result:
+    """A failure in the server's own words, which are as little trusted as its answers.
+
+    The label is set here, because the runtime labels what succeeded.
+    """
     labels = taint.labels(name, taint.policy_of(context.agent.taint)) - {"sends"}
-    return Result(status="error", text=text, media=tuple(media), metadata=metadata, taints=tuple(sorted(labels)))
+    return Result(status="error", text=text, taints=tuple(sorted(labels)))
 
 
 def _piece(block: "ContentBlock", files: "_Files") -> str | Media:

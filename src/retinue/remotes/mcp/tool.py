@@ -9,7 +9,7 @@ from retinue.policy.patterns import matches
 from retinue.policy.redact import Redactor
 from retinue.ports.tool import Inspection, Result, Tool, ToolContext
 from retinue.remotes.mcp.config import START_SECONDS, ServerConfig
-from retinue.remotes.mcp.convert import result_of
+from retinue.remotes.mcp.convert import failure_of, result_of
 from retinue.remotes.mcp.listed import Listed
 from retinue.remotes.mcp.naming import prefix, tool_names
 from retinue.remotes.mcp.pool import Connection, Unavailable
@@ -102,9 +102,10 @@ class McpTool:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 return self._gone()
-            return Result(status="error", text=redact(f"{server} refused the call: {error.message}"))
+            return failure_of(self.spec.name, redact(f"{server} refused the call: {error.message}"), context)
         except RuntimeError as error:
-            return Result(status="error", text=redact(f"{server} answered what does not fit its own schema: {error}"))
+            text = redact(f"{server} answered what does not fit its own schema: {error}")
+            return failure_of(self.spec.name, text, context)
         return result_of(self.spec.name, answer, context, redact)
 
     def _gone(self) -> Result:
