@@ -17,7 +17,7 @@ from starlette.requests import Request
 from retinue import Retinue
 from retinue.a2a_server.callers import Caller
 from retinue.a2a_server.surface import A2aSurface
-from retinue.app.settings import NetworkSettings, Settings, SettingsFile, Tier
+from retinue.app.settings import NetworkSection, Settings, SettingsFile, Tier
 from retinue.models.scripted import ScriptedModels
 from retinue.schema.ids import DEFAULT_TENANT
 
@@ -26,7 +26,7 @@ LOOPBACK = tuple(f"{host}:{port}" for host in ("localhost", "127.0.0.1") for por
 
 
 async def main(host: str, port: int, data: Path, allow: tuple[str, ...]) -> None:
-    file = SettingsFile(agent_dirs=(str(HERE / "agents"),), network=NetworkSettings(allow=allow))
+    file = SettingsFile(agent_dirs=(str(HERE / "agents"),), network=NetworkSection(allow=allow))
     settings = Settings(home=data, root=data, user=Tier(name="user", settings=file))
     app = Retinue(
         settings=settings, data_dir=data, models=ScriptedModels(HERE / "script.yaml"), environ={}, workspace=data
