@@ -22,7 +22,10 @@ async def main(prefix: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with scripted_app(
-            folder, {"*": scenario.script}, agents=scenario.agents(), tools=scenario.tools(folder / "effects")
+            folder,
+            {"*": scenario.script(folder / "requests")},
+            agents=scenario.agents(),
+            tools=scenario.tools(folder / "effects"),
         ) as app:
             for agent in ("single", "lead"):
                 await app.run(agent, "go", people="none")
