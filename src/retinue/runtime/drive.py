@@ -57,8 +57,7 @@ async def run_thread(runtime: Runtime, claim: Claim, attach: Callable[[Work], No
         await _fail(work, claim)
     finally:
         work.flight.close()
-        if not parked:
-            runtime.contexts.drop(claim.thread)  # it may hold what was never committed
+        runtime.contexts.drop(claim.thread)  # who drives it next reads the log anyway: what rests takes no memory
 
 
 async def _move(work: Work) -> bool:
