@@ -1,6 +1,7 @@
 """Turns what the programs wrote into `results/` into RESULTS.md and a plot. `report.py` alone rewrites the page."""
 
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,24 @@ from run import LOOPS
 
 BAR, ROW, LEFT = 360, 24, 190
 
+Told = Mapping[str, Any]
+"""What a program wrote."""
+
 
 def report(bench: Path) -> str:
     results = bench / "results"
     parts = ["# Measurements", "", _intro(), ""]
+    for name, section in SECTIONS.items():
+        if (results / f"{name}.json").exists():
+            parts += section(json.loads((results / f"{name}.json").read_text()))
     if (results / "loops.json").exists():
-        told = json.loads((results / "loops.json").read_text())
-        parts += _loops(told["loops"]) + _stream(told["stream"]) + _start(told["start"])
-        (bench / "loops.svg").write_text(_plot(told["loops"]))
-    if (results / "fanout.json").exists():
-        parts += _fanout(json.loads((results / "fanout.json").read_text()))
-    for name in sorted(p.stem for p in results.glob("*.json") if p.stem not in ("loops", "fanout")):
-        parts += [f"## {name}", "", "```json", _short(results / f"{name}.json"), "```", ""]
+        (bench / "loops.svg").write_text(_plot(json.loads((results / "loops.json").read_text())["loops"]))
     return "\n".join(parts)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [*("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines), ""]
 
 
 def _intro() -> str:
@@ -32,49 +38,159 @@ def _intro() -> str:
     )
 
 
-def _loops(found: dict[str, dict[str, dict[str, float]]]) -> list[str]:
-    kinds = list(found)
-    lines = ["## A step", "", "CPU a step in ms, and as a multiple of the yardstick.", ""]
-    lines += ["| | durable | " + " | ".join(kinds) + " |", "| --- | --- |" + " --- |" * len(kinds)]
+def _loops(told: Told) -> list[str]:
+    found, kinds = told["loops"], list(told["loops"])
+    rows: list[list[str]] = []
     for name, (_, _, _, durable) in LOOPS.items():
-        cells = []
+        cells: list[str] = []
         for kind in kinds:
-            told, yard = found[kind].get(name), found[kind]["yardstick"]["cpu_ms"]
-            cells.append(f"{told['cpu_ms']:.2f} ({told['cpu_ms'] / yard:.1f} ×)" if told else "")
+            figure, yard = found[kind].get(name), found[kind]["yardstick"]["cpu_ms"]
+            cells.append(f"{figure['cpu_ms']:.2f} ({figure['cpu_ms'] / yard:.1f} ×)" if figure else "")
         if any(cells):
-            lines.append(f"| {name} | {'yes' if durable else 'no'} | " + " | ".join(cells) + " |")
-    return [*lines, "", "![CPU a step](loops.svg)", ""]
+            rows.append([name, "yes" if durable else "no", *cells])
+    return [
+        "## A step",
+        "",
+        "CPU a step in ms, and as a multiple of the yardstick.",
+        "",
+        *_table(["", "durable", *kinds], rows),
+        "![CPU a step](loops.svg)",
+        "",
+        "## A streamed answer",
+        "",
+        f"500 chunks with a reader: {told['stream']['cpu_ms'] * 1000:.0f} µs of CPU a chunk.",
+        "",
+        "## Start",
+        "",
+        *_table(
+            ["command", 'CPU, as a multiple of `python -c "import json"`'],
+            [[f"`{name}`", f"{times} ×"] for name, times in told["start"].items()],
+        ),
+    ]
 
 
-def _fanout(told: dict[str, Any]) -> list[str]:
+def _many(told: Told) -> list[str]:
+    return [
+        "## Many threads",
+        "",
+        f"{told['threads']:,} threads at once on a mock that takes 2 s: {told['cpu_ms_a_thread']:.1f} ms of CPU each, "
+        f"{told['peak_mb']:.0f} MB at most ({told['before_mb']:.0f} MB before).",
+        "",
+    ]
+
+
+def _fanout(told: Told) -> list[str]:
     sizes = list(next(iter(told["systems"].values())))
-    lines = [
+    rows = [
+        [
+            name,
+            "yes" if SYSTEMS[name][3] else "no",
+            *(f"{f['wall_ms']:.0f} ms, {f['cpu_ms']:.0f} ms, {f['peak_mb']:.0f} MB" for f in figures.values()),
+        ]
+        for name, figures in told["systems"].items()
+    ]
+    return [
         "## One parent, many children",
         "",
         f"Every child makes one tool step; the mock takes {told['latency_ms']:.0f} ms, so nobody can be faster than "
         f"{told['least_ms']:.0f} ms. Wall time, CPU and peak memory of the process.",
         "",
-        "| | durable | " + " | ".join(f"{size} at once" for size in sizes) + " |",
-        "| --- | --- |" + " --- |" * len(sizes),
+        *_table(["", "durable", *(f"{size} at once" for size in sizes)], rows),
     ]
-    for name, figures in told["systems"].items():
-        cells = [f"{f['wall_ms']:.0f} ms, {f['cpu_ms']:.0f} ms, {f['peak_mb']:.0f} MB" for f in figures.values()]
-        lines.append(f"| {name} | {'yes' if SYSTEMS[name][3] else 'no'} | " + " | ".join(cells) + " |")
-    return [*lines, ""]
 
 
-def _stream(told: dict[str, float]) -> list[str]:
-    return ["## A streamed answer", "", f"500 chunks with a reader: {told['cpu_ms'] * 1000:.0f} µs of CPU a chunk.", ""]
+def _catalog(told: Told) -> list[str]:
+    rows: list[list[str]] = []
+    for name, wanted in told["reach_ms"].items():
+        found = told["median"][name]
+        ratio = f"{found['cpu'] / found['yardstick cpu']:.2f} ×" if name == "cold" else ""
+        rows.append([name, _figure(found["cpu"]), _figure(found["time"]), ratio, f"{wanted:g}"])
+    return [
+        f"## A catalog of {told['agents']:,} agents in git",
+        "",
+        "The yardstick reads the same files and hands their frontmatter to libyaml.",
+        "",
+        *_table(["", "CPU, ms", "time, ms", "of the yardstick's CPU", "wanted, ms"], rows),
+    ]
 
 
-def _start(told: dict[str, float]) -> list[str]:
-    rows = [f"| `{name}` | {times} × |" for name, times in told.items()]
-    return ["## Start", "", '| command | CPU, as a multiple of `python -c "import json"` |', "| --- | --- |", *rows, ""]
+def _figure(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}"
 
 
-def _short(path: Path) -> str:
-    text = path.read_text().strip()
-    return text if len(text) < 3000 else text[:3000] + "\n…"
+def _serve(told: Told) -> list[str]:
+    rows: list[list[object]] = []
+    for load in told.values():
+        tails = [" / ".join(f"{t:.0f}" for t in load["milliseconds"][kind].values()) for kind in _KINDS]
+        memory = load["memory_mb"]
+        rows.append([
+            f"{load['threads']} threads, {load['threads']} readers, {load['watchers']} clients, {load['kills']} kills",
+            load["acknowledged"],
+            load["runs_per_second"],
+            *tails,
+            load["errors"],
+            f"{memory['before']} → {memory['after_each_round']}",
+        ])  # fmt: skip
+    idle = told["load"]["idle"]
+    return [
+        "## A server under load",
+        "",
+        "On loopback with the scripted model, client and server on the same two cores. Latencies are p50 / p95 / p99 "
+        "in ms. `kill -9` and restart in the middle: every acknowledged message is accounted for, and no event is missing "
+        "or doubled, by their sequence numbers.",
+        "",
+        *_table(["", "messages", "runs a second", *_KINDS, "errors", "memory, MB"], rows),
+        f"{idle['readers']:,} idle readers take {idle['cpu_of_a_core']:.2f} of a core and {idle['memory_mb']:.0f} MB.",
+        "",
+    ]
+
+
+_KINDS = ("list", "show", "write")
+
+
+def _permissions(told: Sequence[Told]) -> list[str]:
+    rows = [
+        ["`" + row["call"].replace("\n", "⏎").replace("|", "\\|") + "`", row["first_us"], row.get("again_us", "")]
+        for row in told
+    ]
+    return ["## Judging a call", "", *_table(["call", "µs at first", "µs again"], rows)]
+
+
+def _tools(told: Told) -> list[str]:
+    rows = [[row["what"], row["ours_ms"], row["yardstick_ms"]] for row in told["rows"]]
+    return [f"## Tools on {told['files']:,} files", "", *_table(["", "ours, ms", "program, ms"], rows)]
+
+
+def _taint(told: Told) -> list[str]:
+    rows: list[list[object]] = []
+    for name, suite in told["suites"].items():
+        done, attacks = suite["done"], suite["attacks"]
+        succeeded = [
+            f"{attacks[kind]['off']} → {attacks[kind]['person']}" if kind in attacks else "" for kind in _ATTACKS
+        ]
+        rows.append([name, f"{done['person']} of {suite['user_tasks']}", done["nobody"], *succeeded])
+    return [
+        "## The taint gate",
+        "",
+        f"{told['package']}, every attack carried out by a model that obeys it: attacks that succeed without the gate "
+        "→ with it. What a thread sends that has read nothing private is let through.",
+        "",
+        *_table(["suite", "tasks done with a person", "with nobody", *_ATTACKS], rows),
+    ]
+
+
+_ATTACKS = ("exfiltrates", "sends", "local")
+
+SECTIONS: dict[str, Callable[[Any], list[str]]] = {
+    "loops": _loops,
+    "many": _many,
+    "fanout": _fanout,
+    "serve": _serve,
+    "catalog": _catalog,
+    "permissions": _permissions,
+    "tools": _tools,
+    "taint": _taint,
+}
 
 
 def _plot(found: dict[str, dict[str, dict[str, float]]]) -> str:
