@@ -136,8 +136,8 @@ def _serve(told: Told) -> list[str]:
         "## A server under load",
         "",
         "On loopback with the scripted model, client and server on the same two cores. Latencies are p50 / p95 / p99 "
-        "in ms. `kill -9` and restart in the middle: every acknowledged message is accounted for, and no event is missing "
-        "or doubled, by their sequence numbers.",
+        "in ms. `kill -9` and restart in the middle: every acknowledged message is accounted for, and no event is "
+        "missing or doubled, by their sequence numbers.",
         "",
         *_table(["", "messages", "runs a second", *_KINDS, "errors", "memory, MB"], rows),
         f"{idle['readers']:,} idle readers take {idle['cpu_of_a_core']:.2f} of a core and {idle['memory_mb']:.0f} MB.",
