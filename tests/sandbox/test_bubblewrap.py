@@ -181,6 +181,23 @@ async def test_temporary_files_stay_between_commands_and_out_of_the_systems_tmp(
     assert not Path("/tmp/retinue-note").exists()
 
 
+async def test_programs_of_an_environment_below_tmp_are_there_and_nothing_beside_them(
+    inside: Inside, tmp_path: Path
+) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/lib").write_text("library")
+    (tmp_path / "beside").write_text("private")
+    program = tmp_path / "venv/bin/greet"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/venv/lib\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}"}
+
+    await inside("greet", env=path)
+    assert inside.output == "library"
+    assert (await inside(f"cat {tmp_path}/beside || echo x > {tmp_path}/venv/bin/greet", env=path)).code != 0
+    assert program.read_text().startswith("#!/bin/sh")
+
+
 async def test_nothing_survives_the_command(inside: Inside) -> None:
     await inside("setsid sleep 4321.5 & disown; nohup sleep 4321.5 >/dev/null 2>&1 & echo started")
 

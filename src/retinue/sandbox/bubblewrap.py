@@ -25,6 +25,7 @@ _SECRETS = (
     *(".config/git/credentials", ".config/retinue", ".local/share/retinue", ".local/share/keyrings", ".config/op"),
     *(".config/google-chrome", ".config/chromium", ".bash_history", ".zsh_history", ".python_history"),
 )
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
 _KEPT_RUN = ("/run/current-system", "/run/wrappers")
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _ALWAYS = (*_NAMESPACES, "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
@@ -84,7 +85,8 @@ class Sandbox:
 
     def command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         found = available()
-        options = [*_ALWAYS, *found.flags, *([] if self._box.network else ["--unshare-net"]), *_mounts(self._box)]
+        options = [*_ALWAYS, *found.flags, *([] if self._box.network else ["--unshare-net"])]
+        options += _mounts(self._box, env.get("PATH", ""))
         options += [*_pinned(self._pins), *_unseen(self._box)]
         options += ["--chdir", self._box.folder, "--clearenv"]
         for name, value in env.items():
@@ -130,7 +132,7 @@ def _refuse(path: Path) -> None:
         path.rename(path.with_name(f"{path.name}.refused-{uuid4().hex[:8]}"))
 
 
-def _mounts(box: Box) -> list[str]:
+def _mounts(box: Box, programs: str) -> list[str]:
     # Read-only, because root's uid may write kernel settings below /proc/sys even without capabilities.
     options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--tmpfs", "/run"]
     for path in _KEPT_RUN:
@@ -138,7 +140,19 @@ def _mounts(box: Box) -> list[str]:
     if box.network and (resolver := os.path.realpath("/etc/resolv.conf")).startswith("/run/"):
         options += ["--ro-bind-try", resolver, resolver]
     options += ["--bind", box.temporary, "/tmp", "--bind", box.temporary, "/var/tmp"]
+    for place in _installed(programs):
+        options += ["--ro-bind-try", place, place]
     return [*options, "--bind", box.workspace, box.workspace]
+
+
+def _installed(programs: str) -> list[str]:
+    """Where programs of PATH lie that the private /tmp would hide: a virtual environment, with its libraries."""
+    found: list[str] = []
+    for folder in map(Path, filter(None, programs.split(":"))):
+        whole = folder.parent if folder.name == "bin" else folder
+        if any(place in whole.parents for place in _TEMPORARY):
+            found.append(str(whole))
+    return found
 
 
 def _unseen(box: Box) -> list[str]:
