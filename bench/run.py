@@ -36,6 +36,17 @@ LOOPS: dict[str, tuple[str, str, list[str], bool]] = {
 WORK = [(10, 24, 1), (10, 64, 8), (10, 128, 64), (200, 8, 8)]
 """Steps, runs, at once."""
 
+PROGRAMS = [
+    ["many.py"],
+    ["catalog.py"],
+    ["permissions.py"],
+    ["tools.py"],
+    ["fanout.py"],
+    ["serve.py", "--rounds", "3", "--idle", "3000", "--write"],
+    ["serve.py", "--kills", "3", "--write"],
+    ["taint.py"],
+]
+
 
 def main() -> None:
     if "--peers" in sys.argv:
@@ -48,9 +59,8 @@ def main() -> None:
     }
     (BENCH / "results").mkdir(exist_ok=True)
     (BENCH / "results/loops.json").write_text(json.dumps(results, indent=1) + "\n")
-    for program in ("many", "catalog", "permissions", "tools", "fanout", "serve", "taint"):
-        if (BENCH / f"{program}.py").exists() and not quick:
-            subprocess.run([sys.executable, str(BENCH / f"{program}.py")], check=False)
+    for program, *arguments in () if quick else PROGRAMS:
+        subprocess.run([sys.executable, str(BENCH / program), *arguments], check=False)
     write_report()
 
 
