@@ -86,7 +86,7 @@ class Sandbox:
     def command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         found = available()
         options = [*_ALWAYS, *found.flags, *([] if self._box.network else ["--unshare-net"])]
-        options += _mounts(self._box, env.get("PATH", ""))
+        options += _mounts(self._box, _installed(argv, env.get("PATH", "")))
         options += [*_pinned(self._pins), *_unseen(self._box)]
         options += ["--chdir", self._box.folder, "--clearenv"]
         for name, value in env.items():
@@ -132,7 +132,7 @@ def _refuse(path: Path) -> None:
         path.rename(path.with_name(f"{path.name}.refused-{uuid4().hex[:8]}"))
 
 
-def _mounts(box: Box, programs: str) -> list[str]:
+def _mounts(box: Box, shown: Sequence[str]) -> list[str]:
     # Read-only, because root's uid may write kernel settings below /proc/sys even without capabilities.
     options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--tmpfs", "/run"]
     for path in _KEPT_RUN:
@@ -140,19 +140,27 @@ def _mounts(box: Box, programs: str) -> list[str]:
     if box.network and (resolver := os.path.realpath("/etc/resolv.conf")).startswith("/run/"):
         options += ["--ro-bind-try", resolver, resolver]
     options += ["--bind", box.temporary, "/tmp", "--bind", box.temporary, "/var/tmp"]
-    for place in _installed(programs):
+    for place in shown:
         options += ["--ro-bind-try", place, place]
     return [*options, "--bind", box.workspace, box.workspace]
 
 
-def _installed(programs: str) -> list[str]:
-    """Where programs of PATH lie that the private /tmp would hide: a virtual environment, with its libraries."""
-    found: list[str] = []
-    for folder in map(Path, filter(None, programs.split(":"))):
-        whole = folder.parent if folder.name == "bin" else folder
-        if any(place in whole.parents for place in _TEMPORARY):
-            found.append(str(whole))
-    return found
+def _installed(argv: Sequence[str], programs: str) -> list[str]:
+    """What the private /tmp would hide of the programs themselves.
+
+    Environments of PATH with their libraries, and the folder of a program or script that is
+    named outright: what it loads lies around it.
+    """
+    bins = [Path(folder) for folder in programs.split(":") if folder]
+    found = [(folder.parent if folder.name == "bin" else folder, False) for folder in bins]
+    found += [(Path(word), True) for word in argv if word.startswith("/") and Path(word).exists()]
+    shown: list[str] = []
+    for path, named in found:
+        for place in _TEMPORARY:
+            if place in path.parents:
+                below = path.relative_to(place).parts
+                shown.append(str(place / below[0] if named else path))
+    return list(dict.fromkeys(shown))
 
 
 def _unseen(box: Box) -> list[str]:

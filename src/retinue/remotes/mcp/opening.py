@@ -106,8 +106,10 @@ def _boxed(config: ServerConfig, place: Place, held: AsyncExitStack) -> list[str
         readable=config.readable,
         hidden=place.hidden,
     )
-    command = held.enter_context(Sandbox(box)).command(limited(config.argv, Limits(), sandboxed=True), {})
-    # The environment comes with the process instead: in the arguments every user of the machine could read it.
+    given = {**place.environ, **dict(config.env)}
+    path = {"PATH": given["PATH"]} if "PATH" in given else {}
+    command = held.enter_context(Sandbox(box)).command(limited(config.argv, Limits(), sandboxed=True), path)
+    # All else of the environment comes with the process: in the arguments every user of the machine could read it.
     command.remove("--clearenv")
     return command
 
