@@ -137,6 +137,20 @@ def test_resolve_prints_s0s_resolved_agent_and_each_place_that_was_tried(
     ]
 
 
+@pytest.mark.spec("REG-02")
+@pytest.mark.parametrize("words", [("agents", "list"), ("agents", "trust"), ("run", "zebra", "go")])
+def test_agents_of_other_tools_that_are_not_read_are_pointed_out_until_they_are(
+    run: Run, write: Write, project: Path, words: tuple[str, ...]
+) -> None:
+    write(".claude/agents/zebra.md")
+    hint = "for the agents in .claude/agents: foreign_dirs = true in retinue.toml"
+
+    assert hint in run(*words).stderr
+    (project / "retinue.toml").write_text("foreign_dirs = true\n")
+    assert hint not in run(*words).stderr
+    assert "zebra" in run("agents", "list").stdout
+
+
 @pytest.mark.spec("REG-08")
 def test_resolve_of_nothing_says_where_it_looked_and_what_is_near(run: Run) -> None:
     ran = run("agents", "resolve", "codr")

@@ -37,6 +37,14 @@ def project_folders(settings: Settings) -> Iterator[tuple[str, Path]]:
         yield from ((f"project:{name}", root / name) for name in FOREIGN)
 
 
+def unread(settings: Settings) -> str | None:
+    """Where agents of other tools lie in the project while nobody asked for them, and how to."""
+    if settings.foreign_dirs or settings.root == Path.home():
+        return None
+    found = [name for name in FOREIGN if (settings.root / name).is_dir()]
+    return f"for the agents in {', '.join(found)}: foreign_dirs = true in retinue.toml" if found else None
+
+
 def user_folders(settings: Settings, user_home: Path) -> Iterator[tuple[str, Path]]:
     """Names and folders of the user, who is trusted."""
     yield "user", settings.home / "agents"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from retinue.app.folders import project_folders
+from retinue.app.folders import project_folders, unread
 from retinue.app.settings import Settings
 from retinue.app.trust import distrust
 from retinue.app.trust import trust as remember
@@ -41,6 +41,8 @@ def trust(*, target: str | None, revoke: bool) -> Told:
     def text() -> None:
         if not marks:
             note("there is nothing to trust here: no agent in a project folder, no settings file")
+            if hint := unread(settings):
+                note(hint)
             return
         table(("AGENT", "FILE", "HASH"), ((m.name, m.location, m.hash[:12]) for m in marks))
         note(f"{'no longer trusted' if revoke else 'trusted'}: {count(len(marks), 'file')}")

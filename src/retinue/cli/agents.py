@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from retinue.app import agent_views
+from retinue.app.folders import unread
 from retinue.cli.command import Told, command, wants_json
 from retinue.cli.here import catalog_here, settings_here
 from retinue.cli.main import LazyGroup
@@ -39,12 +40,15 @@ agents = LazyGroup(COMMANDS, name="agents", help="List, show, check, write and t
 @click.option("--all", "everything", is_flag=True, help="Also hidden agents and those that another one shadows.")
 def list_agents(*, category: str | None, source: str | None, everything: bool) -> Told:
     """List the agents of every source."""
-    catalog = catalog_here(settings_here())
+    settings = settings_here()
+    catalog = catalog_here(settings)
     shown = agent_views.listed(catalog, category=category, source=source, everything=everything)
 
     def text() -> None:
         table(("AGENT", "CATEGORY", "SOURCE", "STATUS", "DESCRIPTION"), map(_row, shown))
         _summary(catalog, shown)
+        if hint := unread(settings):
+            note(hint)
 
     return Told([agent_views.agent(w.found, w.shadowed_by) for w in shown], text)
 

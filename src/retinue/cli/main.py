@@ -32,10 +32,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-_HINTS = {"agent_not_found": "`retinue agents list` shows them"}
-"""What to do about errors that do not say it themselves."""
-
-
 class LazyGroup(click.Group):
     """A group that knows its commands' names and help without importing them."""
 
@@ -124,7 +120,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         hint = None if isinstance(error, OSError) else "RETINUE_DEBUG=1 shows where"
         what = str(error) if isinstance(error, OSError) else f"internal error: {type(error).__name__}: {error}"
         error = RetinueError(what, hint=hint)
-    error.hint = error.hint or _HINTS.get(error.code)
+    if error.code == "agent_not_found" and not error.hint:
+        error.hint = _unread() or "`retinue agents list` shows them"
     if as_json:
         from retinue.cli.output import error_json, print_json
 
@@ -135,3 +132,15 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         if error.hint:
             click.echo(f"  {error.hint}", err=True)
     return 2 if isinstance(error, UsageError) else 1
+
+
+def _unread() -> str | None:
+    """The agent may well be in a folder of another tool, which is read only when it is asked for."""
+    from retinue.app.folders import unread
+    from retinue.cli.here import settings_here
+    from retinue.schema.errors import RetinueError
+
+    try:
+        return unread(settings_here())
+    except RetinueError:
+        return None
