@@ -1,3 +1,5 @@
+from itertools import count
+
 import pytest
 
 from retinue.models.script import CallTool, Say, ScriptedRequest
@@ -9,6 +11,7 @@ from retinue.testing.harness import log_of
 from retinue.tools.function import tool
 from support.agents import agent
 from support.opening import OpenApp
+from support.tree import ask, children, complete, lead
 
 
 class Reader:
@@ -81,3 +84,35 @@ async def test_a_head_that_fills_the_window_does_not_compact_at_every_step(open_
     compactions, _ = await read_all(open_app, Reader(40), size=5, window=4_000, prompt="rule " * 1_500)
 
     assert 1 <= len(compactions) <= 10
+
+
+@pytest.mark.spec("RUN-10")
+@pytest.mark.parametrize(("own", "compacts"), [(Compaction(off=True), False), (None, True)])
+async def test_children_inherit_how_their_callers_compact(
+    open_app: OpenApp, own: Compaction | None, *, compacts: bool
+) -> None:
+    @tool(effect="read")
+    def page(n: int) -> str:
+        """Read a page."""
+        return f"page {n} " + "x" * 900
+
+    numbers = count(1)
+
+    def script(request: ScriptedRequest) -> Say:
+        match request.agent:
+            case "lead" | "middle" if request.step == 1:
+                return ask("middle" if request.agent == "lead" else "reader")
+            case "reader" if (n := next(numbers)) <= 12:
+                return Say(calls=(CallTool("page", {"n": n}),))
+            case _:
+                return complete() if request.agent != "lead" else Say(text="done")
+
+    agents = [lead("middle", compaction=own), agent("middle", allowed_agents=("reader",), can_spawn_subagents=True)]
+    model = ScriptedModel(script, window=5_000)
+    async with open_app({"*": model}, agents=[*agents, agent("reader", "page")], tools=[page]) as app:
+        thread = (await app.run("lead", "go")).thread
+        [middle] = await children(app, thread)
+        [reader] = await children(app, middle.reference)
+        log = await log_of(app, reader.reference)
+    assert len([e for e in log if isinstance(e, CallSettled)]) == 13
+    assert any(isinstance(e, ContextCompacted) for e in log) is compacts
